@@ -31,6 +31,7 @@ PROGRAMS = (
 EFFECTS = tuple(program for program in PROGRAMS if set(program) & set("oiet"))
 KINDS = (
     *("kill", "stand", "cut", "slow", "lapse", "outage", "drain", "evict", "leave", "pause", "rewind"),
+    "replace",
     # Once more: what makes others take over.
     *("kill", "stand", "cut", "drain"),
 )
@@ -46,6 +47,7 @@ MOODS = (
     ("outage", "stand"),
     ("drain", "stand", "outage"),
     ("drain", "slow"),
+    ("replace", "stand"),
 )
 """Kinds that go well together: what two processes do to one call at once."""
 KILL, LATE, STAND, LEAVE, CUT = "kill", "kill late", "stand", "leave", "cut"

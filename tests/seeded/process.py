@@ -15,7 +15,7 @@ from framehold.engine.takeover_gate import MAX_JOURNAL_BYTES
 from framehold.engine.token_claims import Carried, Claims, carried
 from framehold_core.call import Phase
 from framehold_core.clock import Clock
-from framehold_core.errors import StoreUnavailable
+from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import CallId
 from tests.kit.engine import claims
 
@@ -97,8 +97,16 @@ class Process:
         return self.world.loop.create_task(work, context=self.context)
 
     async def _begin(self) -> None:
-        await self.runtime.open()
+        try:
+            await self.runtime.open()
+        except NodeNameTaken:
+            self.world.kill(self.owner, 0.5)
+            return
         self.ready = True
+        await self.runtime.heartbeat.lost.wait()
+        self.world.say(self.owner, "has lost its name")
+        await self.runtime.close()
+        self.world.kill(self.owner, 0.3)
 
     def kill(self) -> None:
         """It takes no step any more. Whoever waits for it hears that its connection broke."""

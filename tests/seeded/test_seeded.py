@@ -14,10 +14,10 @@ FOUND = {
     "gate-off": 1,
     "finish-gate-off": 1,
     "answers-not-carried": 2,
-    "digest-off": 2,
+    "digest-off": 5,
     "verify-keeps-epoch": 2,
     "claim-keeps-epoch": 1,
-    "owner-thought-gone": 53,
+    "owner-thought-gone": 23,
     "heals-what-another-has-ended": 184,
 }
 """Mutations of core, each with a schedule that shows it."""

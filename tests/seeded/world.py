@@ -47,6 +47,8 @@ class World:
         made = CommonRedis if plan.redis else CommonMemory
         self.store: Common = made(self.loop, plan.rates[-1], self.applied)
         self.nodes: dict[int, Process] = {}
+        self.replaced: list[Process] = []
+        """Processes that lived when another one began under their node's name."""
         self._lives: Counter[int] = Counter()
         self._aims: defaultdict[int, list[Aim]] = defaultdict(list)
         for aim in plan.aims:
@@ -69,8 +71,13 @@ class World:
     def request(self, node: int, call: CallId | None, serve: Serve) -> asyncio.Future[Any]:
         """Send a request to a node; its reply. `call` is its call, None if that is not held."""
         reply = self.loop.create_future()
-        self.later(self.delay(), lambda: self.nodes[node].take(call, serve, reply))
+        self.later(self.delay(), lambda: self._reached(node).take(call, serve, reply))
         return reply
+
+    def _reached(self, node: int) -> Process:
+        """The process that a request to a node comes to: some client knows the address of a former one."""
+        former = [process for process in self.replaced if process.number == node and process.alive]
+        return former[-1] if former and self.random.random() < 0.3 else self.nodes[node]
 
     def any_node(self) -> int:
         """The number of a node."""
@@ -83,10 +90,11 @@ class World:
             self.say(owner, "ends")
             self.watch.deaths += 1
             process.kill()
-            self.later(again, self._boot, process.number)
+            if process is self.nodes[process.number]:
+                self.later(again, self._boot, process.number)
 
     def _process(self, owner: str) -> Process | None:
-        return next((process for process in self.nodes.values() if process.owner == owner), None)
+        return next((process for process in (*self.nodes.values(), *self.replaced) if process.owner == owner), None)
 
     def _boot(self, number: int) -> None:
         self._lives[number] += 1
@@ -172,6 +180,10 @@ class World:
             self.kill(process.owner, fault.lasts)
         elif fault.kind == "stand":
             self.loop.stand_still(process.owner, fault.lasts)
+        elif fault.kind == "replace":
+            self.loop.stand_still(process.owner, fault.lasts)
+            self.replaced.append(process)
+            self._boot(process.number)
         elif fault.kind == "cut":
             process.line.cut_until = self.loop.time() + fault.lasts
         elif fault.kind == "slow":
