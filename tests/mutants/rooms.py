@@ -32,7 +32,10 @@ _ROOMS = {"core": _CORE, "store": _STORE, "node": _ENGINE}
 _OTHERS = tuple(f"tests/node/{room}" for room in ("admin", "authoring", "hosts", "http", "sdk", "telemetry", "wires"))
 _ALL = (_CORE, _STORE, _ENGINE, _OTHERS)
 """The tests that look at a statement: those of them that execute it."""
-_SCRIPTS = tuple(f"tests/store/test_{name}.py" for name in ("contract", "equivalence", "pauses"))
+_SCRIPTS = tuple(
+    f"tests/store/test_{name}.py"
+    for name in ("illegible", "sizes", "values", "trail", "kept_code", "pauses", "contract", "equivalence", "registry")
+)
 """Which tests run a script is not known. These run each of them."""
 _HANGS = "which hangs"
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", re.MULTILINE)

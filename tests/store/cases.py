@@ -41,6 +41,10 @@ def released_later(s: Story) -> list[Request]:
     return [s.ask, s.release, s.take, replace(s.release, fence=fence(1, 1, 2, "node-2", "inc-9"))]
 
 
+def claimed_and_ended(s: Story) -> list[Request]:
+    return [s.ask, s.claim, replace(s.finish, fence=fence(1, 1, 2, "node-2", "inc-9"))]
+
+
 def worn_out(s: Story) -> list[Request]:
     """Claimed five times, by node-2 and node-3 in turn, without a round in between."""
     steps: list[Request] = [s.ask]
@@ -237,6 +241,7 @@ CASES: list[Case] = [
         "another incarnation was read", parked, lambda s: s.claims(Seen(1, "node-1", "inc-3"), Evidence.GONE), CHANGED
     ),
     Case("after a finish", finished, lambda s: s.claim, CHANGED),
+    Case("sent again after its own finish", claimed_and_ended, lambda s: s.claim, CHANGED),
     Case("no record", nothing, lambda s: s.claim, Verdict.MISSING),
     Case("not re-entrant any more", parked, lambda s: replace(s.claim, reentrant=False), LOST),
     Case("never re-entrant", parked, lambda s: s.claim, LOST, PLAIN),

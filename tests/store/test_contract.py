@@ -39,7 +39,8 @@ def held(store: Store) -> Held:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
-async def test_a_script_grants_and_refuses(held: Held, case: Case) -> None:
+async def test_a_script_grants_and_refuses(held: Held, case: Case, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody is told to look for another writer: there is none."""
     story = Story(case.head)
     for step in case.before(story):
         assert (await held.run(step)).verdict in (OK, LOST)
@@ -52,6 +53,7 @@ async def test_a_script_grants_and_refuses(held: Held, case: Case) -> None:
         if reply.stored is not None:
             assert before.stored is not None and reply.stored.record == before.stored.record
             assert reply.epoch == before.epoch
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.verdict is OK], ids=lambda case: case.label)
