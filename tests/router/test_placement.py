@@ -49,13 +49,16 @@ def a_process(node: NodeId) -> Placement:
 
 
 class Stage:
-    """A placer, with the fleet and the clock in the test's hands."""
+    """A placer that has two like reports of each node, with the fleet and the clock in the test's hands."""
 
     def __init__(self, *nodes: NodeId | Member, mint: Callable[[], CallId] | None = None) -> None:
-        self.fleet, self.time = fleet(*nodes), 100.0
+        now, self.time = fleet(*nodes), 100.0
+        self.fleet = fleet(*(member._replace(beat=member.beat - 1) for member in now.members.values()))
         numbers = count()
         mint = mint or (lambda: CallId(f"{next(numbers):032x}"))
         self.placer = Placer(lambda: self.fleet, lambda: self.time, mint)
+        self.placer.place(ANY)
+        self.fleet = now
 
     def place(self, facts: Facts, *tried: NodeId) -> Placement:
         found = self.placer.place(facts, tried)
@@ -143,6 +146,16 @@ def test_a_node_above_the_bound_by_two_reports_gets_no_call() -> None:
     for beat, parked, room in ((2, 200, True), (3, 190, False), (4, 190, False), (5, 100, True), (6, 200, True)):
         stage.fleet = fleet(member(A, parked, beat=beat), *others)
         assert (A in {stage.place(START).node for _ in range(200)}) is room, (beat, parked)
+
+
+def test_a_router_that_has_just_started_has_one_report_of_each_node() -> None:
+    """A node reports between two rounds of its calls, or in the middle of one: by that alone it would get no call."""
+    seen = [member(A, 34), member(B, 0), member(C, 0)]
+    view = fleet(*seen)
+    placer = Placer(lambda: view, lambda: 0.0)
+    assert {found.node for _ in range(200) if (found := placer.place(START))} == {A, B, C}
+    view = fleet(member(A, 34, beat=1), *seen[1:])
+    assert {found.node for _ in range(200) if (found := placer.place(START))} == {B, C}
 
 
 LOADED = {

@@ -17,7 +17,7 @@ choice costs a few draws and look-ups, however many calls there are.
 Nodes report their parked calls one after the other, with their heartbeats. While many calls park, a node that has just
 reported seems fuller than the others. If it were judged by that report alone it would get no call until they have
 reported too, and the last one to report would get nearly all. So a node is within the bound of parked calls if it is by
-one of its last two reports.
+one of its last two reports. A router that has just started has one report of each node, which keeps no call away.
 
 A node that declined a new call is drawn for no other one until its next heartbeat, if there is another choice. A node
 that could not be reached is passed over for a while if there is another choice: an address that swallows packets must
@@ -318,9 +318,8 @@ class Placer:
         return self._view.members[node].stats.parked or 0
 
     def _lower(self, node: NodeId) -> int:
-        """The parked calls of a node as of one of its last two reports, whichever has fewer."""
-        parked = self._parked(node)
-        return min(parked, self._earlier.get(node, parked))
+        """The parked calls of a node as of one of its last two reports, whichever has fewer; 0 after one report."""
+        return min(self._parked(node), self._earlier.get(node, 0))
 
     def _business(self, node: NodeId) -> tuple[int, int]:
         """The load of a node for a request that is no round: all requests in flight from here first; parked calls break
