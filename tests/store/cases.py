@@ -41,6 +41,10 @@ def released_later(s: Story) -> list[Request]:
     return [s.ask, s.release, s.take, replace(s.release, fence=fence(1, 1, 2, "node-2", "inc-9"))]
 
 
+def healed(s: Story) -> list[Request]:
+    return [s.heals(None, fence(2, 3), E0, E1, E2)]
+
+
 def claimed_and_ended(s: Story) -> list[Request]:
     return [s.ask, s.claim, replace(s.finish, fence=fence(1, 1, 2, "node-2", "inc-9"))]
 
@@ -208,6 +212,18 @@ CASES: list[Case] = [
     Case("another outcome", finished, lambda s: replace(s.finish, outcome=b"other"), FENCED),
     Case("the same outcome of another", finished, lambda s: replace(s.finish, fence=fence(1, 1, 2)), FENCED),
     Case(
+        "the same outcome of another owner",
+        finished,
+        lambda s: replace(s.finish, fence=fence(1, 1, owner="node-2")),
+        FENCED,
+    ),
+    Case(
+        "the same outcome of another incarnation",
+        finished,
+        lambda s: replace(s.finish, fence=fence(1, 1, inc="inc-0")),
+        FENCED,
+    ),
+    Case(
         "other answers to that round",
         intended,
         lambda s: replace(s.finish, fence=fence(1, 3), answered=answers(1, "no")),
@@ -272,12 +288,9 @@ CASES: list[Case] = [
     ),
     Case("it was finished", finished, lambda s: s.heals(OPEN, fence(2, 3), E0, E1, E2), FENCED),
     Case("the frame was told of more than it has", parked, lambda s: s.heals(OPEN, fence(1, 2), E0), OK),
-    Case(
-        "sent again",
-        lambda s: [s.heals(None, fence(2, 3), E0, E1, E2)],
-        lambda s: s.heals(None, fence(2, 3), E0, E1, E2),
-        ALREADY,
-    ),
+    Case("sent again", healed, lambda s: s.heals(None, fence(2, 3), E0, E1, E2), ALREADY),
+    Case("by another owner", healed, lambda s: s.heals(None, fence(2, 3, owner="node-2"), E0, E1, E2), CHANGED),
+    Case("with another journal", healed, lambda s: s.heals(None, fence(2, 3), E0, E1, E3), CHANGED),
     # read
     Case("a record", parked, lambda s: s.read, OK),
     Case("none", nothing, lambda s: s.read, Verdict.MISSING),

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from framehold_core.errors import StoreUnavailable
-from framehold_core.requests import Record, Reply, Verdict
+from framehold_core.ids import Incarnation, NodeId
+from framehold_core.requests import Record, Reply, Seen, Verdict
 from framehold_core.value import replace
 from framehold_store import StoreConfig, codec
 from framehold_store.redis import RedisStore
@@ -145,10 +146,11 @@ async def test_a_field_that_this_release_does_not_know_is_passed_over(spoiled: S
     assert await spoiled.record(story) is not None
 
 
+@pytest.mark.parametrize("field", ["epoch", "n"])
 async def test_what_can_not_be_read_is_logged_by_a_prefix_of_its_call(
-    spoiled: Spoiled, caplog: pytest.LogCaptureFixture
+    spoiled: Spoiled, caplog: pytest.LogCaptureFixture, field: str
 ) -> None:
-    story = await spoiled.parked(lambda at, record, journal: at.hset(record, "epoch", "x"))
+    story = await spoiled.parked(lambda at, record, journal: at.hset(record, field, "x"))
     assert await spoiled.record(story) is None
     assert "can't be read" in caplog.text and story.call not in caplog.text
 
@@ -157,6 +159,44 @@ async def test_what_can_not_be_read_is_logged_by_a_prefix_of_its_call(
 async def test_what_stands_in_the_place_of_a_record_counts_as_missing(spoiled: Spoiled, what: str) -> None:
     await check(spoiled, TYPES[what])
     assert await spoiled.record(await spoiled.parked(TYPES[what])) is None
+
+
+GHOST: dict[str, tuple[Spoil, Seen | None]] = {
+    "a record without its journal": (lambda at, record, journal: at.delete(journal), None),
+    "a record of no entries": (
+        lambda at, record, journal: (at.delete(journal), at.hset(record, mapping={"n": 0, "round": 0})),
+        Seen(1, NodeId("node-1"), Incarnation("inc-1")),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", GHOST)
+async def test_a_heal_leaves_nothing_of_what_stood_there(spoiled: Spoiled, what: str) -> None:
+    spoil, seen = GHOST[what]
+
+    def leave(at: Any, record: str, journal: str) -> None:
+        spoil(at, record, journal)
+        at.hset(record, "k:ghost", "r")
+
+    story = await spoiled.parked(leave)
+    assert (await spoiled.store.run(story.heals(seen, fence(2, 3), E0, E1, E2))).verdict is Verdict.OK
+    whole = await spoiled.record(story)
+    assert whole is not None and dict(whole.intents) == {"once": True, "two": False}
+
+
+async def test_a_record_that_was_read_is_healed_though_it_became_unreadable(spoiled: Spoiled) -> None:
+    story = await spoiled.parked(lambda at, record, journal: at.hset(record, "a:2", "["))
+    heal = story.heals(Seen(1, NodeId("node-1"), Incarnation("inc-1")), fence(2, 4), E0, E1, E2, E3)
+    assert (await spoiled.store.run(heal)).verdict is Verdict.OK and await spoiled.record(story) is not None
+
+
+async def test_an_open_record_is_not_taken_for_ended_by_its_outcome(spoiled: Spoiled) -> None:
+    end = Story().finish.outcome
+    story = await spoiled.parked(lambda at, record, journal: at.hset(record, "outcome", end))
+    finish = replace(story.finish, fence=fence(1, 3))
+    assert (await spoiled.store.run(finish)).verdict is Verdict.OK
+    ended = await spoiled.record(story)
+    assert ended is not None and ended.is_over
 
 
 async def test_a_record_that_is_over_is_read_without_its_journal(spoiled: Spoiled) -> None:
@@ -170,13 +210,18 @@ async def test_a_record_that_is_over_is_read_without_its_journal(spoiled: Spoile
     assert (await spoiled.store.run(story.claim)).verdict is Verdict.CHANGED
 
 
-@pytest.mark.parametrize("field", ["cause", "epoch", "state", "attempts", "a:1", "n"])
+NEWER = [*((field, b"\xff new") for field in ("cause", "epoch", "state", "attempts", "a:1", "n")), ("n", b"9")]
+
+
+@pytest.mark.parametrize(("field", "value"), NEWER)
 @pytest.mark.parametrize("version", ["2", "99"])
-async def test_a_record_of_a_newer_release_is_left_to_it(spoiled: Spoiled, version: str, field: str) -> None:
+async def test_a_record_of_a_newer_release_is_left_to_it(
+    spoiled: Spoiled, version: str, field: str, value: bytes
+) -> None:
     """Whatever else its fields say: nobody guesses, and nothing is written."""
 
     def spoil(at: Any, record: str, journal: str) -> None:
-        at.hset(record, mapping={"v": version, field: b"\xff new"})
+        at.hset(record, mapping={"v": version, field: value})
 
     for request in ("read", "claim", "heal", *WRITES):
         story = await spoiled.parked(spoil)

@@ -15,7 +15,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local stored = redis.pcall('STRLEN', KEYS[1])
 if type(stored) == 'number' then stored = stored <= MAX_LEASE and redis.pcall('GET', KEYS[1]) end
 -- guard: an error that is none of the key's type
-if type(stored) == 'table' and stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
 local beat, inc, boot, ends, rest
 if type(stored) == 'string' then
   beat, inc, boot, ends, rest = string.match(stored, '^%[%d+,(%d+),"([^"]*)","([^"]*)",(%d+),(.*)$')
