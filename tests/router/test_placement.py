@@ -57,8 +57,9 @@ class Stage:
         numbers = count()
         mint = mint or (lambda: CallId(f"{next(numbers):032x}"))
         self.placer = Placer(lambda: self.fleet, lambda: self.time, mint)
-        self.placer.place(ANY)
+        self.placer.where(ANY)
         self.fleet = now
+        self.placer.where(ANY)
 
     def place(self, facts: Facts, *tried: NodeId) -> Placement:
         found = self.placer.place(facts, tried)
