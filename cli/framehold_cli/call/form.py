@@ -85,7 +85,7 @@ def value(typed: str, field: Field) -> Any:
     if field.get("type") == "array":
         return _several(typed, field)
     if options := choices(field):
-        return _chosen(typed, options)
+        return _values(field)[_chosen(typed, options)]
     kind = field.get("type")
     if kind == "boolean":
         return _boolean(typed)
@@ -95,14 +95,25 @@ def value(typed: str, field: Field) -> Any:
 
 
 def choices(field: Field) -> dict[str, str]:
-    """The values that a field allows, with the title of each; empty if the field is not a choice."""
+    """The values that a field allows, as texts, with the title of each; empty if the field is not a choice."""
+    return {str(one): title for one, title in _titled(field)}
+
+
+def _values(field: Field) -> dict[str, Any]:
+    """The values that a field allows, by their texts."""
+    return {str(one): one for one, _ in _titled(field)}
+
+
+def _titled(field: Field) -> list[tuple[Any, str]]:
     if field.get("type") == "array":
-        return choices(field.get("items") or {})
+        return _titled(field.get("items") or {})
     titled = field.get("oneOf") or field.get("anyOf") or ()
-    found = {str(one["const"]): str(one.get("title", one["const"])) for one in titled if "const" in one}
-    values = [str(one) for one in field.get("enum") or ()]
-    names = [str(one) for one in field.get("enumNames") or ()]
-    return found or dict(zip(values, names if len(names) == len(values) else values, strict=True))
+    found = [(one["const"], str(one.get("title", one["const"]))) for one in titled if "const" in one]
+    values = field.get("enum") or ()
+    names = field.get("enumNames") or ()
+    return found or [
+        (one, str(name)) for one, name in zip(values, names if len(names) == len(values) else values, strict=True)
+    ]
 
 
 def _chosen(typed: str, options: Mapping[str, str]) -> str:
@@ -119,10 +130,10 @@ def _chosen(typed: str, options: Mapping[str, str]) -> str:
     raise ValueError(f"please answer {_listed(options)}")
 
 
-def _several(typed: str, field: Field) -> list[str]:
-    options = choices(field)
+def _several(typed: str, field: Field) -> list[Any]:
+    options, values = choices(field), _values(field)
     words = [word.strip() for word in typed.split(",") if word.strip()]
-    found = list(dict.fromkeys(_chosen(word, options) if options else word for word in words))
+    found = list(dict.fromkeys(values[_chosen(word, options)] if options else word for word in words))
     least, most = field.get("minItems", 0), field.get("maxItems", math.inf)
     if not least <= len(found) <= most:
         raise ValueError(f"please choose {_span(least or None, field.get('maxItems'))}, with commas between them")

@@ -64,8 +64,8 @@ def typed(text: str, schema: Any, root: Schema) -> Any:
     if kinds == ["string"]:
         return text
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError):
         value = text
     if _kind_of(value) in kinds or ("number" in kinds and _kind_of(value) == "integer"):
         return value
@@ -73,6 +73,13 @@ def typed(text: str, schema: Any, root: Schema) -> Any:
         return value if "" in kinds else text
     wanted = " or ".join(kinds)
     raise ValueError(f"{text!r} is not of type {wanted}" + (" (as JSON)" if {"array", "object"} & set(kinds) else ""))
+
+
+def _finite(text: str) -> float:
+    """The number of a JSON text. Raises ValueError if JSON has no such number."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is no number of JSON")
+    return number
 
 
 def parsed(words: Sequence[str], tool: str, schema: Schema) -> dict[str, Any]:
@@ -107,9 +114,13 @@ def in_utf_8(value: Any) -> Any:
     """The JSON value, if a request can hold it.
 
     Raises:
-        ValueError: a text in it is not UTF-8.
+        ValueError: a text in it is not UTF-8, or it is nested too deeply.
     """
-    if visible.encodable(json.dumps(value, ensure_ascii=False)):
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if visible.encodable(text):
         return value
     raise ValueError(f"{value!r} is not UTF-8")
 

@@ -157,6 +157,20 @@ def test_values_are_read_by_the_schema(schema: dict[str, Any], text: str, wanted
     assert samples.typed(text, schema, {"$defs": {"n": {"type": "integer"}}}) == wanted
 
 
+NO_JSON = ("NaN", "-Infinity", "1e999", "[" * 5_000, "[" * 5_000 + "]" * 5_000)
+
+
+@pytest.mark.parametrize("text", NO_JSON)
+def test_what_json_can_not_say_is_a_text(text: str) -> None:
+    """Such a number would have been sent as null."""
+    for schema in ({"type": "number"}, {"type": "array", "items": {"type": "number"}}):
+        with pytest.raises(ValueError, match="is not of type"):
+            samples.typed(text, schema, {})
+    with pytest.raises(ValueError, match="is not of type"):
+        samples.typed(f"[{text}]", {"type": "array"}, {})
+    assert samples.typed(text, {}, {}) == samples.typed(text, {"type": ["number", "string"]}, {}) == text
+
+
 @pytest.mark.parametrize(
     ("word", "says"),
     [
