@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+import traceback
 from typing import Any, NoReturn
 
 try:
@@ -52,9 +53,15 @@ def main() -> None:
         _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):
         status = 130
+    except SystemExit as ended:
+        # The parser ends with 1 where the reader of the output has gone.
+        sys.exit(operating.UNKNOWN if _is_status() else ended.code)
     except Exception as error:
         if _USAGE_ERROR is None or not isinstance(error, _USAGE_ERROR):
-            raise
+            if not _is_status():
+                raise
+            traceback.print_exc()
+            sys.exit(operating.UNKNOWN)
         message = _message(error)
         if message:
             command = getattr(getattr(error, "ctx", None), "command_path", _NAME)
@@ -95,8 +102,11 @@ def _message(error: Exception) -> str:
 
 
 def _refuse(why: str) -> NoReturn:
-    """Print an error as one line, and exit with 2. Line ends and control characters in it are replaced.
-
-    A 2 of `status` says that something will harm users, so its errors have another code."""
+    """Print an error as one line, and exit with 2. Line ends and control characters in it are replaced."""
     print("framehold:", visible.line(" ".join(why.split())), file=sys.stderr)
-    sys.exit(operating.UNKNOWN if sys.argv[1:2] == ["status"] else 2)
+    sys.exit(operating.UNKNOWN if _is_status() else 2)
+
+
+def _is_status() -> bool:
+    """Whether the command is `status`. A 1 or a 2 of it speaks of the fleet, so its errors have another code."""
+    return sys.argv[1:2] == ["status"]

@@ -34,6 +34,16 @@ async def test_closed_standard_streams(router: FakeRouter, desk: str, closed: st
         assert done.returncode == code and "Traceback" not in done.stderr, done
 
 
+@pytest.mark.parametrize(
+    "line", ['{ "$@"; echo "ended with $?" >&2; } | true', '"$@" >/dev/full; echo "ended with $?" >&2']
+)
+async def test_an_output_that_takes_nothing(router: FakeRouter, line: str) -> None:
+    """The exit codes 0 to 2 of `status` speak of the fleet: it has another one where nobody could be told."""
+    for command, code in (("nodes", 1), ("status", 3)):
+        done = await asyncio.to_thread(in_shell, line, command, "--url", router.url)
+        assert done.stderr.endswith(f"ended with {code}\n"), done
+
+
 @pytest.mark.parametrize("words", [("call", "counts"), ("call", "--json", "both", "--answer"), ("pause",), ("up",)])
 def test_an_argument_that_is_not_utf_8(words: tuple[str, ...]) -> None:
     """It is not shown: it may be a secret."""
