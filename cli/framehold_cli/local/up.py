@@ -32,7 +32,7 @@ from framehold_fleet.models.nodes import OverviewView
 
 from ..checks import environment as environments
 from ..checks import readiness
-from ..client import local_fleets
+from ..client import local_fleets, own_settings
 from ..client.api import ApiClient
 from ..client.local_fleets import LocalFleet
 from ..serve import target_file
@@ -264,7 +264,7 @@ class StartedFleet:
 
     async def _fate_of_open_calls(self) -> str:
         """What becomes of the calls that are open now, as the end of a sentence; empty if there is none."""
-        asking = asyncio.create_task(asyncio.to_thread(self._parked))
+        asking = asyncio.create_task(asyncio.to_thread(self._count_open))
         # A router that hangs is ended a moment later, and its request with it.
         await asyncio.wait((asking,), timeout=_LAST_LOOK)
         if not (asking.done() and (calls := asking.result())):
@@ -274,25 +274,28 @@ class StartedFleet:
             return f"; lost with the store: {count}"
         return f"; {count} stay{'s' * (calls == 1)} in your store, for nodes with the same keys"
 
-    def _parked(self) -> int | None:
-        """How many calls are parked in the fleet; None if its router does not say so now."""
+    def _count_open(self) -> int | None:
+        """How many calls are open in the fleet; None if its router does not say so now."""
         try:
             with self._api() as api:
-                return api.get("overview", OverviewView).view.parked
+                return api.get("overview", OverviewView).view.open.total
         except ConfigError:
             return None
 
     def _open_calls(self) -> OpenCalls | None:
-        """The calls that are parked in the fleet; None if its router does not say so now."""
+        """The calls that are open in the fleet; None if its router does not say so now. Those that no node holds are
+        re-entrant."""
         try:
             with self._api() as api:
-                calls = [call for page in api.all_leases(state=State.PARKED) for call in page.view.items]
+                held = [call for page in api.all_leases(state=State.PARKED) for call in page.view.items]
+                others = api.get("overview", OverviewView).view.open
         except ConfigError:
             return None
-        return OpenCalls(len(calls), sum(not call.reentrant for call in calls))
+        total = len(held) + others.asleep.count + others.handed_off.count + others.orphaned.count
+        return OpenCalls(total, sum(not call.reentrant for call in held))
 
     def _api(self) -> ApiClient:
-        return ApiClient(self.url, self._environment.get(ADMIN_TOKEN))
+        return ApiClient(self.url, self._environment.get(ADMIN_TOKEN) or own_settings.token())
 
     def _pid(self, name: str) -> int:
         child = self.supervisor.keeper(name).child

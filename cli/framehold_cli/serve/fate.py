@@ -20,7 +20,7 @@ _KEPT = "go on with the code that they began with, new calls run the new code"
 
 
 class OpenCalls(NamedTuple):
-    """How many calls are parked in an await in all, and how many of these are of handlers that are not re-entrant."""
+    """How many calls are open in all, and how many of these are of handlers that are not re-entrant."""
 
     total: int
     unmarked: int

@@ -336,10 +336,10 @@ async def answered(running: Up) -> str:
 
 
 @asynccontextmanager
-async def edited(server: Path, code: str) -> AsyncIterator[tuple[Up, Caller]]:
+async def edited(server: Path, code: str, **settings: str) -> AsyncIterator[tuple[Up, Caller]]:
     """Two nodes that serve `code` from the file `server` and watch it, and a caller of theirs."""
     server.write_text(code)
-    async with up(server.parent, str(server), "--port", "0", "--nodes", "2", "--reload") as running:
+    async with up(server.parent, str(server), "--port", "0", "--nodes", "2", "--reload", **settings) as running:
         await running.hears("Ctrl-C stops everything.")
         async with Caller(f"{running.url}/mcp") as caller:
             yield running, caller
@@ -361,6 +361,20 @@ async def test_a_reload_goes_on_with_each_call_by_its_own_code(tmp_path: Path) -
         asked = await caller.call("echo", arguments=ARGUMENTS)
         result = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=ARGUMENTS)
         assert result.text == "version 2: accept" and "framehold-code" not in result.headers
+
+
+async def test_open_calls_are_counted_after_a_reload_and_under_a_token_of_ones_own(tmp_path: Path) -> None:
+    """A reload hands them off: no node holds them until their clients come back."""
+    server, count = tmp_path / "server.py", "open calls (1) go on with the code that they began with"
+    code = "import framehold\n" + SERVER.replace("@mcp.tool()\n", "@mcp.tool()\n@framehold.reentrant\n")
+    async with edited(server, code, FRAMEHOLD_ADMIN_TOKEN="t" * 32) as (running, caller):
+        await caller.call("echo", arguments=ARGUMENTS)
+        for reloads in (1, 2):
+            code += "# changed\n"
+            server.write_text(code)
+            await until(lambda: running.said.count("\nreloaded\n") == reloads, "the reload")
+            assert running.said.count(count) == reloads, running.said[-600:]
+    assert running.said.endswith("\nstopped; lost with the store: 1 open call\n"), running.said[-300:]
 
 
 async def test_a_reload_says_which_open_calls_are_lost(tmp_path: Path) -> None:
