@@ -62,27 +62,45 @@ def _stamps(folder: Path) -> dict[str, int]:
     return found
 
 
+_STOPPED = (
+    "changes are not loaded any more: {why}. The fleet serves on with the code that it has; start it again to have "
+    "changes loaded. Where watches are used up: raise fs.inotify.max_user_watches, or set WATCHFILES_FORCE_POLLING=1"
+)
+
+
 async def follow(
     changes: Changes, supervisor: Supervisor, nodes: list[str], check: Callable[[], Awaitable[str]], voice: Voice
 ) -> None:
-    """Restart `nodes` for each batch of `changes`, without end. Meanwhile a process stands by for each of them.
+    """Restart `nodes` for each batch of `changes`. Meanwhile a process stands by for each of them. Where files can't be
+    watched or processes can't be started, this says so and returns.
 
     `check` returns what happens to open calls at the restart. It raises ConfigError if the new code can't be served;
     then the nodes are not restarted."""
-    await supervisor.stand_by(nodes)
-    async for batch in changes:
-        names = ", ".join(sorted({Path(path).name for _, path in batch}))
-        voice.say(f"{names} changed, checking ...")
-        who, go_on = (f"{len(nodes)} nodes", "nodes go") if len(nodes) > 1 else ("the node", "node goes")
-        try:
-            fate = await check()
-        except ConfigError as error:
-            why = str(error).replace("; nothing was started", "")
-            voice.say(f"not reloaded: {why}; the {go_on} on with the code from before")
-        else:
-            voice.say(f"restarting {who}; {fate}")
-            ready = await supervisor.restart(nodes)
-            voice.say(
-                "reloaded" if ready else "a node didn't become ready in time with the new code; its lines say why"
-            )
+    try:
         await supervisor.stand_by(nodes)
+        async for batch in changes:
+            await _reload(batch, supervisor, nodes, check, voice)
+            await supervisor.stand_by(nodes)
+    except OSError as error:
+        voice.say(_STOPPED.format(why=error))
+
+
+async def _reload(
+    batch: Iterable[tuple[object, str]],
+    supervisor: Supervisor,
+    nodes: list[str],
+    check: Callable[[], Awaitable[str]],
+    voice: Voice,
+) -> None:
+    names = ", ".join(sorted({Path(path).name for _, path in batch}))
+    voice.say(f"{names} changed, checking ...")
+    who, go_on = (f"{len(nodes)} nodes", "nodes go") if len(nodes) > 1 else ("the node", "node goes")
+    try:
+        fate = await check()
+    except ConfigError as error:
+        why = str(error).replace("; nothing was started", "")
+        voice.say(f"not reloaded: {why}; the {go_on} on with the code from before")
+        return
+    voice.say(f"restarting {who}; {fate}")
+    ready = await supervisor.restart(nodes)
+    voice.say("reloaded" if ready else "a node didn't become ready in time with the new code; its lines say why")

@@ -246,10 +246,9 @@ class StartedFleet:
 
     async def _serve(self, changes: reload.Changes | None) -> None:
         """Keep the fleet running until this is cancelled; restart the nodes at `changes`."""
-        if changes is None:
-            await asyncio.get_running_loop().create_future()
-            return
-        await reload.follow(changes, self.supervisor, list(self.nodes), self._check_again, self.voice)
+        if changes is not None:
+            await reload.follow(changes, self.supervisor, list(self.nodes), self._check_again, self.voice)
+        await asyncio.get_running_loop().create_future()
 
     async def _check_again(self) -> str:
         """Check TARGET's present code. Return what happens to open calls when the nodes are restarted.

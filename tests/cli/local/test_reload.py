@@ -15,6 +15,23 @@ from framehold_core.errors import ConfigError
 pytestmark = pytest.mark.anyio
 
 
+async def test_files_that_can_not_be_watched() -> None:
+    """The line says what to do. The fleet goes on."""
+    out = io.StringIO()
+
+    async def changes() -> AsyncIterator[Iterable[tuple[object, str]]]:
+        raise OSError("OS file watch limit reached")
+        yield []
+
+    async def checked() -> str:
+        raise AssertionError("nothing has changed")
+
+    await reload.follow(changes(), Supervisor([], voice := Voice(out, colour=False)), [], checked, voice)
+    (line,) = out.getvalue().splitlines()
+    assert line.startswith("changes are not loaded any more: OS file watch limit reached. The fleet serves on")
+    assert "fs.inotify.max_user_watches" in line
+
+
 @pytest.mark.parametrize(
     "error", [check.too_slow("shop.py"), check.refusal("shop.py", 1, ["no such table"])], ids=["late", "refused"]
 )

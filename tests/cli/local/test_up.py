@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +364,10 @@ async def test_a_reload_goes_on_with_each_call_by_its_own_code(tmp_path: Path) -
         assert result.text == "version 2: accept" and "framehold-code" not in result.headers
 
 
+def _reloaded(running: Up, times: int) -> bool:
+    return running.said.count("\nreloaded\n") == times
+
+
 async def test_open_calls_are_counted_after_a_reload_and_under_a_token_of_ones_own(tmp_path: Path) -> None:
     """A reload hands them off: no node holds them until their clients come back."""
     server, count = tmp_path / "server.py", "open calls (1) go on with the code that they began with"
@@ -372,7 +377,7 @@ async def test_open_calls_are_counted_after_a_reload_and_under_a_token_of_ones_o
         for reloads in (1, 2):
             code += "# changed\n"
             server.write_text(code)
-            await until(lambda: running.said.count("\nreloaded\n") == reloads, "the reload")
+            await until(partial(_reloaded, running, reloads), "the reload")
             assert running.said.count(count) == reloads, running.said[-600:]
     assert running.said.endswith("\nstopped; lost with the store: 1 open call\n"), running.said[-300:]
 
