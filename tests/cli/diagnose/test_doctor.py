@@ -367,6 +367,11 @@ def test_against_a_real_store(redis: RedisServer) -> None:
         ("redis://127.0.0.1:1", "redis://127.0.0.1:1 doesn't answer: the connection was refused"),
         ("redis://surely.invalid:1", "redis://surely.invalid:1 has a host name that nobody knows"),
         ("unix:///nowhere/redis.sock", "doesn't answer: there is no such socket"),
+        (
+            "rediss://127.0.0.1:1?ssl_ca_certs=/nowhere/ca.pem",
+            "a certificate or a key that its address names is not on",
+        ),
+        ("rediss://127.0.0.1:1?ssl_certfile=/nowhere/a.pem", "a certificate or a key that its address names is not on"),
     ],
 )
 async def test_a_store_that_is_not_there(url: str, says: str) -> None:
