@@ -69,15 +69,17 @@ def path(port: int) -> Path:
 
 
 def keep(fleet: LocalFleet) -> Path | None:
-    """Write the file of a fleet. Return its path, or None if it can't be written."""
+    """Write the file of a fleet. Return its path, or None if it can't be written, or the name of its folder is not
+    UTF-8."""
     file = path(fleet.port)
     drop(file)
     try:
+        text = fleet.model_dump_json().encode()
         file.unlink(missing_ok=True)
         number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
-        os.write(number, fleet.model_dump_json().encode())
+        os.write(number, text)
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except (OSError, ValueError):
         return None
     _LOCKED[file] = number
     return file

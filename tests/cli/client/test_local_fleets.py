@@ -97,6 +97,12 @@ def test_where_it_can_not_be_kept_nothing_fails(monkeypatch: pytest.MonkeyPatch)
     local_fleets.drop(None)
 
 
+def test_a_folder_whose_name_is_not_utf_8() -> None:
+    """The fleet runs, and is found by none."""
+    assert local_fleets.keep(fleet("secret", folder="/home/\udce4")) is None
+    assert local_fleets.at(URL) is None
+
+
 def test_without_any_folder_there_is_no_fleet(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container whose files can't be written."""
 
