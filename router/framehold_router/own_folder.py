@@ -15,6 +15,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from framehold_core.errors import ConfigError
+
+NOWHERE = "no folder for temporary files can be written to; nothing was started; mount a tmpfs at /tmp, or set TMPDIR"
 PREFIX = "framehold-router-"
 _LOCK, _UNLOCKED = "lock", "unlocked"
 _YOUNG = 60.0
@@ -23,8 +26,16 @@ _YOUNG = 60.0
 
 @contextlib.contextmanager
 def own_folder() -> Iterator[Path]:
-    """A folder that only this user can enter, until the block ends."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    """A folder that only this user can enter, until the block ends.
+
+    Raises:
+        ConfigError: there is nowhere to make it.
+    """
+    try:
+        place = Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        raise ConfigError(NOWHERE) from None
+    for folder in place.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
             _remove_if_left(folder)
     with tempfile.TemporaryDirectory(prefix=PREFIX) as made:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from framehold_core.errors import ConfigError
 from framehold_router.own_folder import PREFIX, own_folder
 from tests.kit.processes import environment
 
@@ -42,6 +43,14 @@ class Holder:
         if how is not None:
             self.process.send_signal(how)
         self.process.communicate()
+
+
+def test_nowhere_to_make_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose files can't be written."""
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tempfile._candidate_tempdir_list", list)
+    with pytest.raises(ConfigError, match="nothing was started; mount a tmpfs at /tmp, or set TMPDIR"), own_folder():
+        pass
 
 
 def test_it_goes_with_its_block(place: Path) -> None:

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from framehold_core.errors import ConfigError
+from framehold_router.own_folder import NOWHERE
 from framehold_store import StoreConfig
 from framehold_store.config import PACKED_VALUE_BYTES
 
@@ -51,7 +52,8 @@ async def choose(config: StoreConfig, lasting_keys: bool) -> LocalStore:
     """Choose the store for a fleet; don't start its processes. `lasting_keys`: the fleet's keys outlive this run.
 
     Raises:
-        ConfigError: the store that the user gave does not answer, or there is none at all.
+        ConfigError: the store that the user gave does not answer, or there is none at all, or nowhere to put its
+            socket.
     """
     if config.scheme in ("memory", EMBEDDED):
         program = shutil.which("redis-server") if config.scheme == "memory" else None
@@ -84,8 +86,11 @@ async def _check(config: StoreConfig) -> None:
 
 
 def _socket() -> Path:
-    """The path of a socket in a new folder that only this user may enter."""
-    folder = Path(tempfile.mkdtemp(prefix="framehold-"))
+    """The path of a socket in a new folder that only this user may enter. Raises ConfigError."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="framehold-"))
+    except FileNotFoundError:
+        raise ConfigError(NOWHERE) from None
     if len(str(folder / _SOCKET)) > _MAX_SOCKET_PATH:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="framehold-", dir="/tmp"))
