@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 
@@ -21,7 +22,7 @@ that time. Together with the drain of running requests it stays below the Helm c
 
 def run(settings: RouterSettings, host: str, port: int) -> None:
     """Serve until a signal. SIGTERM lets running requests and idle connections end; SIGINT (Ctrl-C) doesn't wait for
-    idle connections.
+    idle connections, and after another signal it doesn't wait for requests either.
 
     Raises:
         ConfigError: the settings don't suffice for a router, or the port can't be used.
@@ -41,4 +42,6 @@ async def _serve(settings: RouterSettings, sockets: Sockets) -> None:
         loop.add_signal_handler(name, orders.put_nowait, patience)
     async with running(settings, *sockets) as front:
         freeze()
-        await front.leave(await orders.get())
+        patience = await orders.get()
+        loop.add_signal_handler(signal.SIGINT, os._exit, 128 + signal.SIGINT)
+        await front.leave(patience)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import uvicorn
 
@@ -22,8 +23,10 @@ from framehold_cli import commands
 from framehold_cli.serve.node import KEEP_ALIVE
 from framehold_fleet.http_client.node_connection import IDLE
 from tests.kit.client import Caller
+from tests.kit.fleet import RouterProcess, listens
 from tests.kit.nodes import KEY, NodeProcess, node
 from tests.kit.processes import ROOT, finished, until
+from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 
@@ -287,3 +290,21 @@ async def parked(ctx):
         code = await ended(child, how, port_of(child))
     assert code in (0, -how, 128 + how)
     await until(note.exists, "the handler's finally")
+
+
+async def test_a_second_ctrl_c_ends_a_router(redis: RedisServer, tmp_path: Path) -> None:
+    """It waits for no request that is under way. The first one does."""
+    settings = {"FRAMEHOLD_STORE_URL": redis.url, "FRAMEHOLD_DRAIN_TIMEOUT": "60"}
+    router = RouterProcess(tmp_path / "router.log", **settings)
+    try:
+        await router.start()
+        port = int(router.root.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(b"POST /mcp HTTP/1.1\r\nhost: here\r\ncontent-length: 9\r\n\r\nhalf")
+            await asyncio.to_thread(httpx2.get, f"{router.root}/healthz")
+            router.send_signal(signal.SIGINT)
+            await router.until(lambda: not listens(port), "the end of its listening")
+            router.send_signal(signal.SIGINT)
+            assert await router.ends() == 128 + signal.SIGINT
+    finally:
+        router.stop()
