@@ -81,7 +81,8 @@ def call(
         raise ConfigError(f"{problem}; nothing was called")
     target, pairs = CallTarget.of(words or [], prompt, resource)
     script = AnswerScript(target, answer or []) if as_json else None
-    server = Endpoint(addresses.server(url, port, not as_json), Credentials.of(header or [], token), router)
+    where = addresses.server(url, port, not as_json)
+    server = Endpoint(where, Credentials.of(header or [], token), router or addresses.api(url, where))
     admin_token = _for_api(context, admin_token, url, router)
     with ApiClient(server.router, admin_token) if prove else nullcontext() as api:
         raise typer.Exit(run(target, pairs, server, Options(api, admin_token), script))
@@ -127,7 +128,8 @@ def list_all(
     from .connection import Endpoint
     from .listing import sheet
 
-    server = Endpoint(addresses.server(url, port), Credentials.of(header or [], token), router)
+    where = addresses.server(url, port)
+    server = Endpoint(where, Credentials.of(header or [], token), router or addresses.api(url, where))
     admin_token = _for_api(context, admin_token, url, router)
     raise typer.Exit(present(lambda: sheet(server, admin_token), output))
 

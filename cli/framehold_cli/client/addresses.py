@@ -46,6 +46,17 @@ def server(url: str | None, port: int | None, is_named: bool = True) -> str:
     return endpoint(_chosen(url, port, is_named))
 
 
+def api(url: str | None, server: str) -> str | None:
+    """The address of the API of the router at `server`, where it has another one; `url` is the option `--url`. On this
+    machine it is at the admin port of the settings, if they name one: then the port of clients has none.
+
+    Raises:
+        ConfigError: a setting is malformed.
+    """
+    here = own_settings.router()
+    return here if url is None and here != USUAL and local_fleets.at(server) is None else None
+
+
 def of_port(port: int) -> str:
     """The URL of the router at a port of this machine."""
     return f"http://127.0.0.1:{port}"

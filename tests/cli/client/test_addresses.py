@@ -53,6 +53,17 @@ def test_a_port_is_of_this_machine() -> None:
         addresses.router("http://h:1", 9700)
 
 
+def test_the_api_is_at_the_admin_port_of_this_machine(ports: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A router that has one serves no API beside its calls. The fleets of `framehold up` have none."""
+    server = addresses.of_port(ports[0])
+    assert addresses.api(None, server) is None
+    monkeypatch.setenv("FRAMEHOLD_ADMIN_PORT", "9701")
+    assert addresses.api(None, server) == "http://127.0.0.1:9701"
+    assert addresses.api("http://elsewhere:1", "http://elsewhere:1/mcp") is None
+    local_fleets.keep(LocalFleet(port=ports[0], serves="shop.py"))
+    assert addresses.api(None, server) is None
+
+
 def test_the_fleet_of_this_machine_is_found_and_named(
     ports: list[int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
