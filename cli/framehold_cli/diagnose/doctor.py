@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -23,6 +24,7 @@ from framehold_core.errors import ConfigError
 from framehold_fleet.config import KEY_BYTES
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
+from framehold_router.config import RouterSettings
 
 from ..checks import environment, readiness, store_health
 from ..checks.findings import Finding, fail, ok, warn
@@ -70,8 +72,20 @@ async def examine(url: str, token: str | None = None) -> list[Finding]:
     seals = LeaseSeal(Trust(settings.secrets()), settings.namespace)
     stored = await store_health.check(store, seals)
     known = next((one.says for one in stored if one.check == "nodes" and one.verdict == "ok"), "")
-    findings += [keys(settings), await _name(settings), *stored, await advertised(settings)]
+    if not settings.keys and (count := _router_keys()):
+        # What a router must not have is not asked for.
+        findings += [ok("keys", f"{count} of a router: this is the shell of one, not of a node"), *stored]
+    else:
+        findings += [keys(settings), await _name(settings), *stored, await advertised(settings)]
     return [*findings, *await fleet(url, token, known)]
+
+
+def _router_keys() -> int:
+    """How many keys of a router this shell has."""
+    try:
+        return len(RouterSettings().router_keys)
+    except ConfigError:
+        return 0
 
 
 def python(version: tuple[int, int, int]) -> Finding:
@@ -185,6 +199,8 @@ async def router(where: str, there: bool, known: str = "") -> Finding:
     if not await readiness.says_anything(where):
         do = "if it is a router, it has no descriptors (its log says so: raise the limit), or its process stands"
         return fail(check, f"what listens on port {port} takes connections, and answers nothing", do)
+    if await _is_node(where):
+        return warn(check, f"what listens on port {port} is a node", "name a router by --url")
     do = "choose another --port for framehold up and router" if local else "correct --port or --url"
     return warn(check, f"something else listens on port {port}", do)
 
@@ -193,18 +209,28 @@ async def access_of(where: str) -> Access | None:
     """Who may read the API of the router at `where`; None if no router of Framehold answers.
 
     /readyz is no proof of a router, because other servers have it too."""
+    code, found = await _answer(f"{where}/api/v1/nodes")
+    refused: dict[int, Access] = {401: "token", 403: "nobody", 421: "nobody"}
+    if code in refused:
+        return refused[code] if "error" in found else None
+    return "open" if isinstance(found.get("nodes"), list) else None
+
+
+async def _is_node(where: str) -> bool:
+    """Whether a node of Framehold answers at `where`: it refuses to tell strangers of itself."""
+    code, found = await _answer(f"{where}/admin/node")
+    return code == httpx2.codes.FORBIDDEN and "error" in found
+
+
+async def _answer(url: str) -> tuple[int, dict[str, Any]]:
+    """The status and the JSON object that a GET of `url` gets; 0 and an empty one for any other answer, or none."""
     try:
-        async with _http(where) as http:
-            response = await http.get(f"{where}/api/v1/nodes")
+        async with _http(url) as http:
+            response = await http.get(url)
             found = response.json()
     except (httpx2.HTTPError, OSError, ValueError):
-        return None
-    if not isinstance(found, dict):
-        return None
-    refused: dict[int, Access] = {401: "token", 403: "nobody", 421: "nobody"}
-    if response.status_code in refused:
-        return refused[response.status_code] if "error" in found else None
-    return "open" if isinstance(found.get("nodes"), list) else None
+        return 0, {}
+    return (response.status_code, found) if isinstance(found, dict) else (0, {})
 
 
 async def _status(url: str) -> int | None:

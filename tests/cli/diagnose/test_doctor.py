@@ -20,6 +20,7 @@ from framehold_cli.checks.store_trouble import trouble
 from framehold_cli.diagnose import doctor, fleet_health
 from framehold_cli.local.ports import free as free_port
 from framehold_fleet.identity.lease_seal import LeaseSeal
+from framehold_fleet.identity.router_keys import text_of
 from framehold_fleet.identity.trust import Trust
 from framehold_fleet.members.node_stats import Stats
 from framehold_store import StoreConfig
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.anyio
 
 TOKEN = "0123456789abcdef"
 OK, BUSY = b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
-MISDIRECTED = b"HTTP/1.1 421 Misdirected Request\r\n\r\n"
+NOT_FOUND, MISDIRECTED = b"HTTP/1.1 404 Not Found\r\n\r\n", b"HTTP/1.1 421 Misdirected Request\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +147,17 @@ def test_keys(settings: dict[str, Any], verdict: str) -> None:
     assert KEY not in finding.says
 
 
+def test_the_shell_of_a_router(operator: Operator, router: FakeRouter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must not have the keys of the fleet, and no node is there."""
+    monkeypatch.setenv("FRAMEHOLD_STORE_URL", "redis://127.0.0.1:1")
+    _, found = checked(operator)
+    assert found["keys"]["verdict"] == "fail" and {"node name", "advertise url"} < found.keys()
+    monkeypatch.setenv("FRAMEHOLD_ROUTER_KEYS", text_of([KEY.encode()]))
+    _, found = checked(operator)
+    assert found["keys"]["verdict"] == "ok" and found["keys"]["says"].startswith("1 of a router")
+    assert not {"node name", "advertise url"} & found.keys()
+
+
 def test_one_key_is_called_one() -> None:
     """The finding does not show the length of the key."""
     assert doctor.keys(config.Settings(keys=(KEY,))).says == "1 key, long enough (32 bytes or more)"
@@ -194,7 +206,9 @@ async def test_the_address_that_a_node_gives_others() -> None:
         (MISDIRECTED + b'{"error": "another Host"}', MISDIRECTED, "fail", "does not answer to this name"),
         (OK + b'{"nodes": 1}', OK, "warn", "something else"),
         (OK + b"fine", OK, "warn", "something else"),
-        (b"HTTP/1.1 404 Not Found\r\n\r\n", OK, "warn", "something else"),
+        (NOT_FOUND, b'HTTP/1.1 403 Forbidden\r\n\r\n{"error": "only the fleet"}', "warn", "is a node"),
+        (NOT_FOUND, b"HTTP/1.1 403 Forbidden\r\n\r\n{}", "warn", "something else"),
+        (NOT_FOUND, OK, "warn", "something else"),
         (b"220 smtp\r\n", b"220 smtp\r\n", "warn", "something else"),
         (b"", b"", "fail", "takes connections, and answers nothing"),
     ],
