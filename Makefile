@@ -67,7 +67,7 @@ $(SETS:%=$(VENV)/.%): $(VENV)/.%: pyproject.toml loadtest/pyproject.toml $(LOCK)
 	@touch $(RUNS) $@
 
 up: $(RUNS)  ## a router and three nodes that serve TARGET (without one, an example); ARGS="--port 9000"
-	@exec $(BIN)/framehold up $(ARGS) $(TARGET)
+	@exec $(BIN)/framehold up $(ARGS)$(if $(TARGET), "$(TARGET)")
 
 test: $(VENV)/.test  ## what a commit can break, in 20 minutes; ARGS="-k name" narrows it, STAGE=browser runs one stage
 ifeq ($(strip $(ARGS)),)

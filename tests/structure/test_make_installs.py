@@ -4,6 +4,7 @@ they were called, so nothing is downloaded."""
 from __future__ import annotations
 
 import os
+import shlex
 import re
 import shutil
 import subprocess
@@ -108,6 +109,13 @@ def test_up_installs_what_running_needs_and_says_so(tmp_path: Path, uv: bool, ve
     assert second == "installing what running needs into .venv (130 MB, about a minute, once) ..."
     assert "installing" not in clone.make("up").stdout
     assert clone.ran() == []
+
+
+def test_a_target_may_have_a_blank_in_its_name(tmp_path: Path) -> None:
+    clone = Clone(tmp_path, uv=False)
+    for target, words in (("my server.py", ["my server.py"]), ("", [])):
+        last = clone.make("-n", "up", f"TARGET={target}").stdout.splitlines()[-1]
+        assert shlex.split(last) == ["exec", ".venv/bin/framehold", "up", *words]
 
 
 def test_tests_install_the_rest_into_the_same_environment(tmp_path: Path) -> None:
