@@ -151,11 +151,12 @@ def _boolean(typed: str) -> bool:
 def _number(typed: str, field: Field, whole: bool) -> int | float:
     try:
         number: int | float = int(typed) if whole else float(typed)
-    except ValueError:
+        is_finite = math.isfinite(number)
+    except (ValueError, OverflowError):
         raise ValueError("please type a whole number" if whole else "please type a number") from None
     low, high = field.get("minimum", -math.inf), field.get("maximum", math.inf)
     above, below = field.get("exclusiveMinimum", -math.inf), field.get("exclusiveMaximum", math.inf)
-    if not math.isfinite(number):
+    if not is_finite:
         raise ValueError("please type a number")
     if not (low <= number <= high and above < number < below):
         raise ValueError(f"please type a number {_span(*_bounds(field))}")

@@ -64,8 +64,8 @@ def typed(text: str, schema: Any, root: Schema) -> Any:
     if kinds == ["string"]:
         return text
     try:
-        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
-    except (ValueError, RecursionError):
+        value = of_json(text)
+    except ValueError:
         value = text
     if _kind_of(value) in kinds or ("number" in kinds and _kind_of(value) == "integer"):
         return value
@@ -73,6 +73,18 @@ def typed(text: str, schema: Any, root: Schema) -> Any:
         return value if "" in kinds else text
     wanted = " or ".join(kinds)
     raise ValueError(f"{text!r} is not of type {wanted}" + (" (as JSON)" if {"array", "object"} & set(kinds) else ""))
+
+
+def of_json(text: str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: it is none, a number in it is none of JSON, or it is nested too deeply.
+    """
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _finite(text: str) -> float:

@@ -27,7 +27,7 @@ from framehold_core import ids
 from framehold_core.errors import ConfigError
 
 from .cause import Cause, call_of
-from .samples import in_utf_8
+from .samples import in_utf_8, of_json
 from .target import CallTarget, Result
 from .terminal import ScriptEnded
 
@@ -139,7 +139,7 @@ def _parsed(text: str) -> ElicitResult:
     if word in _ACTIONS:
         return ElicitResult(action=word)
     try:
-        content = json.loads(text)
+        content = of_json(text)
     except ValueError:
         content = None
     if not isinstance(content, dict):

@@ -157,6 +157,13 @@ async def test_the_document_of_a_question_without_an_answer(
     assert found["outcome"] == "unanswered" and "the answer 'neither' is neither a JSON object" in found["error"]
 
 
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", "[" * 5_000, "[" * 5_000 + "]" * 5_000])
+def test_what_json_can_not_say_is_no_answer(value: str) -> None:
+    """Such a number would have been sent as null."""
+    with pytest.raises(ConfigError, match="is neither a JSON object"):
+        AnswerScript(tool("pick"), [f'{{"count": {value}}}'])
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
