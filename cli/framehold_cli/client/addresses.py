@@ -53,8 +53,10 @@ def api(url: str | None, server: str) -> str | None:
     Raises:
         ConfigError: a setting is malformed.
     """
+    if url is not None or local_fleets.at(server) is not None:
+        return None
     here = own_settings.router()
-    return here if url is None and here != USUAL and local_fleets.at(server) is None else None
+    return None if here == USUAL else here
 
 
 def of_port(port: int) -> str:

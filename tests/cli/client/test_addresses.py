@@ -64,6 +64,11 @@ def test_the_api_is_at_the_admin_port_of_this_machine(ports: list[int], monkeypa
     assert addresses.api(None, server) is None
 
 
+def test_a_server_elsewhere_needs_no_setting_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAMEHOLD_ADMIN_PORT", "none")
+    assert addresses.api("http://elsewhere:1", "http://elsewhere:1/mcp") is None
+
+
 def test_the_fleet_of_this_machine_is_found_and_named(
     ports: list[int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
