@@ -84,7 +84,7 @@ def call(
     where = addresses.server(url, port, not as_json)
     server = Endpoint(where, Credentials.of(header or [], token), router or addresses.api(url, where))
     admin_token = _for_api(context, admin_token, url, router)
-    with ApiClient(server.router, admin_token) if prove else nullcontext() as api:
+    with ApiClient(server.router, admin_token, addresses.OTHER_API) if prove else nullcontext() as api:
         raise typer.Exit(run(target, pairs, server, Options(api, admin_token), script))
 
 

@@ -95,7 +95,7 @@ def _marks(url: str, admin_token: str | None) -> tuple[dict[str, HandlerView], s
     """The marks of the handlers by kind and name, as in `tool "book"`; and why they are not known, if they aren't."""
     token = admin_token or local_fleets.admin_token(url)
     try:
-        with ApiClient(addresses.base(url), token) as api:
+        with ApiClient(addresses.base(url), token, addresses.OTHER_API) as api:
             nodes = api.get("nodes", NodesView).view.nodes
     except ConfigError as error:
         is_shut = not token and isinstance(error, ApiRefused) and error.status == codes.UNAUTHORIZED

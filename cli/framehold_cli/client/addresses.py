@@ -23,6 +23,8 @@ USUAL_PORT = 8080
 USUAL = f"http://127.0.0.1:{USUAL_PORT}"
 OTHER = "name another --port or --url"
 """What to do where nobody answers at an address."""
+OTHER_API = f"name the router by --api, or {OTHER}"
+"""The same, where a command also calls a server."""
 _ENDPOINT = "/mcp"
 _PAGES = (_ENDPOINT, "/dashboard")
 

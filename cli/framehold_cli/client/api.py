@@ -69,13 +69,14 @@ class ApiClient:
     """The API of the router at `url`. Call `close` at the end, or use it as a context manager.
 
     Without a `token` it uses the admin token of a `framehold up` that the same user runs on this machine, if any.
+    `other`: what a user can do where no router answers there.
 
     Raises:
         ConfigError: `url` is no http address or contains a user, or the token can't be sent in a header.
     """
 
-    def __init__(self, url: str, token: str | None = None) -> None:
-        self.url = addresses.base(url)
+    def __init__(self, url: str, token: str | None = None, other: str = addresses.OTHER) -> None:
+        self.url, self._other = addresses.base(url), other
         if "@" in self.url:
             raise ConfigError(f"--url must not hold a user or a password; nothing was asked; {_HINT}")
         try:
@@ -151,15 +152,13 @@ class ApiClient:
         if response.status_code == httpx2.codes.UNAUTHORIZED and not self.has_token:
             raise ApiRefused(401, f"401: {self.url} wants the admin token{undone}; {_HINT}")
         if not response.is_success:
-            raise _refusal(response, where, undone)
+            raise self._refusal(response, where, undone)
         try:
             raw = response.json()
             return ApiResponse(raw, kind.model_validate(raw))
         except (ValidationError, ValueError):
             # It is not known whether an action was performed, so the message doesn't say.
-            raise NoRouter(
-                f"{where} is no router's of this release: its answer can't be read; {addresses.OTHER}"
-            ) from None
+            raise NoRouter(f"{where} is no router's of this release: its answer can't be read; {self._other}") from None
 
     def _send(
         self,
@@ -182,7 +181,7 @@ class ApiClient:
         if response.is_success or response.status_code == httpx2.codes.UNAUTHORIZED:
             raise Unproved(self.url, undone)
         # A gateway's, or that of another server.
-        raise NoRouter(f"{where} answers {response.status_code}: no router of this release; {addresses.OTHER}")
+        raise NoRouter(f"{where} answers {response.status_code}: no router of this release; {self._other}")
 
     def _signed(self, request: httpx2.Request) -> signature.Signed | None:
         if self._token is None:
@@ -197,21 +196,18 @@ class ApiClient:
         why = str(error) or type(error).__name__
         if method == "POST" and isinstance(error, httpx2.TimeoutException) and not _was_not_sent(error):
             return ConfigError(f"{self.url} did not answer in time; whether it was done is not known; look again")
-        return NoRouter(
-            f"no router answers at {self.url} ({why}); start a fleet with framehold up, or {addresses.OTHER}"
-        )
+        return NoRouter(f"no router answers at {self.url} ({why}); start a fleet with framehold up, or {self._other}")
+
+    def _refusal(self, response: httpx2.Response, where: str, undone: str) -> ConfigError:
+        try:
+            reason = ErrorView.model_validate_json(response.content).error
+        except ValidationError:
+            return NoRouter(f"{where} answers {response.status_code}: no router of this release{undone}; {self._other}")
+        return ApiRefused(response.status_code, f"{response.status_code}: {reason}")
 
 
 def _was_not_sent(error: Exception) -> bool:
     return isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout)
-
-
-def _refusal(response: httpx2.Response, where: str, undone: str) -> ConfigError:
-    try:
-        reason = ErrorView.model_validate_json(response.content).error
-    except ValidationError:
-        return NoRouter(f"{where} answers {response.status_code}: no router of this release{undone}; {addresses.OTHER}")
-    return ApiRefused(response.status_code, f"{response.status_code}: {reason}")
 
 
 def _query_value(value: Any) -> str:

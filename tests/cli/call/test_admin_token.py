@@ -115,7 +115,10 @@ MARKED = {"handler": 'tool "fails"', "reentrant": True, "asks": False, "strategy
         (({"nodes": [{**NODE, "handlers": [MARKED]}]}, 200), "re-entrant  Fails, so that a client asks why."),
         (({"error": "no"}, 401), "The marks are not known: they come from the router, which wants its admin token"),
         (({"error": "no node answers"}, 503), "The marks are not known: 503: no node answers."),
-        (({}, 404), "The marks are not known: {api}/nodes answers 404: no router of this release"),
+        (
+            ({}, 404),
+            "The marks are not known: {api}/nodes answers 404: no router of this release; name the router by --api",
+        ),
     ],
 )
 async def test_a_router_without_tokens_tells_the_marks(
