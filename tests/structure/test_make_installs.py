@@ -4,8 +4,8 @@ they were called, so nothing is downloaded."""
 from __future__ import annotations
 
 import os
-import shlex
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path

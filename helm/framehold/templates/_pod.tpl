@@ -118,8 +118,11 @@ lifecycle:
 
 {{/* Who changes pods, and how fast: `dict "field" "strategy" "ours" ... "values" .Values.router`. */}}
 {{- define "framehold.updates" -}}
+{{- $theirs := .values.updateStrategy | default dict }}
+{{- /* What is ours belongs to a RollingUpdate. */}}
+{{- $ours := eq (get $theirs "type" | default "RollingUpdate") "RollingUpdate" | ternary .ours dict }}
 {{ .field }}:
-  {{- include "framehold.over" (dict "ours" .ours "theirs" .values.updateStrategy) | nindent 2 }}
+  {{- include "framehold.over" (dict "ours" $ours "theirs" $theirs) | nindent 2 }}
 {{- with .values.minReadySeconds | int }}
 minReadySeconds: {{ . }}
 {{- end }}
@@ -238,6 +241,19 @@ checksum/store: {{ pick (include "framehold.store.data" . | fromYaml) (include "
 {{- end }}
 
 {{/* Seconds from the order to end until a process is killed: what was said, or the least that its end may take. */}}
+{{/* Seconds that a pod's preStop sleeps: the chart's, or those of a hook in its place. What a hook's command takes is not known. */}}
+{{- define "framehold.preStop" -}}
+{{- dig "preStop" "sleep" "seconds" (.preStopSeconds | default 0) (.lifecycle | default dict) | int64 -}}
+{{- end }}
+
+{{/*
+The least grace of a pod: `dict "own" 15 "values" .Values.router`, with the seconds that its own process may take. Kubernetes counts
+the time of a preStop among it.
+*/}}
+{{- define "framehold.least" -}}
+{{- addf .own (include "framehold.preStop" .values | float64) | ceil -}}
+{{- end }}
+
 {{- define "framehold.grace" -}}
 {{- kindIs "invalid" .said | ternary .least .said | int64 -}}
 {{- end }}

@@ -94,14 +94,23 @@ store.tls.caSecret is given, and store.url speaks no TLS; begin it with rediss, 
 {{- else if not (contains "ssl_ca_certs=" $store.url) }}
 store.tls.caSecret is given, and store.url doesn't name the file; add ?ssl_ca_certs=/etc/framehold/store-tls/ca.crt
 {{- end }}
+{{- else if contains "ssl_ca_certs=/etc/framehold/store-tls/" $store.url }}
+store.url names a file of store.tls.caSecret, which is not given; name the Secret that holds it there
 {{- end }}
 {{- end }}
 
 {{- define "framehold.faults.node" -}}
 {{- $node := .Values.node -}}
+{{- $limit := dig "limits" "memory" nil $node.resources -}}
+{{- $own := $node.settings.memoryLimit -}}
+{{- if and $limit $own }}
+{{- if gt (include "framehold.bytes" (include "framehold.quantity" $own) | int64) (include "framehold.bytes" $limit | int64) }}
+node.settings.memoryLimit is {{ kindIs "string" $own | ternary $own (int64 $own) }}, above node.resources.limits.memory ({{ $limit }}): the kernel would kill the node before it makes room; lower the one, or raise the other
+{{- end }}
+{{- end }}
 {{- $scaled := $node.autoscaling -}}
 {{- $drain := $node.settings.drainTimeout -}}
-{{- include "framehold.faults.pods" (dict "name" "node" "values" $node "least" (addf $drain 20 | ceil) "why" (printf "drainTimeout %v s, and 20 s for effects that are under way" $drain)) }}
+{{- include "framehold.faults.pods" (dict "name" "node" "values" $node "own" (addf $drain 20) "why" (printf "drainTimeout %v s, and 20 s for effects that are under way" $drain)) }}
 {{- if and $node.target $node.source }}
 node.target and node.source are both given; leave one of them out
 {{- end }}
@@ -131,7 +140,7 @@ node.autoscaling.kind is KEDA without parkedFrames, which is what it asks Promet
 
 {{- define "framehold.faults.router" -}}
 {{- $router := .Values.router -}}
-{{- include "framehold.faults.pods" (dict "name" "router" "values" $router "least" (add $router.preStopSeconds 15) "why" (printf "preStopSeconds %v, and 15 s for what is under way" $router.preStopSeconds)) }}
+{{- include "framehold.faults.pods" (dict "name" "router" "values" $router "own" 15 "why" "15 s for what is under way") }}
 {{- if $router.autoscaling.enabled }}
 {{- include "framehold.faults.percent" (dict "name" "router" "resource" "cpu" "resources" $router.resources "remedy" "give it") }}
 {{- end }}
@@ -145,7 +154,7 @@ router.resources.limits.memory is {{ . }}, and bodies alone may take router.sett
 {{- define "framehold.faults.haproxy" -}}
 {{- $proxy := .Values.haproxy -}}
 {{- if $proxy.enabled }}
-{{- include "framehold.faults.pods" (dict "name" "haproxy" "values" $proxy "least" (add $proxy.preStopSeconds 15) "why" (printf "preStopSeconds %v, and 15 s for what is under way" $proxy.preStopSeconds)) }}
+{{- include "framehold.faults.pods" (dict "name" "haproxy" "values" $proxy "own" 15 "why" "15 s for what is under way") }}
 {{- $nodes := include "framehold.haproxy.nodes" . | int }}
 {{- $most := include "framehold.haproxy.servers" . | int }}
 {{- if gt $nodes $most }}
@@ -160,15 +169,18 @@ haproxy.resources.limits.memory is {{ . }}, and {{ int64 $proxy.maxConnections }
 {{- end }}
 {{- end }}
 
-{{/* What nodes, routers and HAProxy have in common: `dict "name" "values" "least" "why"`, with the least grace and its reason. */}}
+{{/* What nodes, routers and HAProxy have in common: `dict "name" "values" "own" "why"`, with the grace of the process itself and its reason. */}}
 {{- define "framehold.faults.pods" -}}
 {{- $name := .name -}}
 {{- if and (eq .values.dnsPolicy "None") (not .values.dnsConfig) }}
 {{ $name }}.dnsPolicy is None without {{ $name }}.dnsConfig, so that no name would be found; say which servers answer
 {{- end }}
+{{- $least := include "framehold.least" . | int64 -}}
+{{- $sleep := include "framehold.preStop" .values | int64 -}}
+{{- $why := gt $sleep 0 | ternary (printf "%d s of its preStop, and %s" $sleep .why) .why -}}
 {{- with .values.terminationGracePeriodSeconds }}
-{{- if lt (int64 .) (int64 $.least) }}
-{{ $name }}.terminationGracePeriodSeconds is {{ int64 . }}, and an orderly end may take {{ int64 $.least }} ({{ $.why }}); say {{ int64 $.least }} or more, or null
+{{- if lt (int64 .) $least }}
+{{ $name }}.terminationGracePeriodSeconds is {{ int64 . }}, and an orderly end may take {{ $least }} ({{ $why }}); say {{ $least }} or more, or null
 {{- end }}
 {{- end }}
 {{- if and .values.pdb.enabled (has (toString .values.pdb.maxUnavailable) (list "0" "0%")) }}
@@ -229,6 +241,15 @@ httpRoute.enabled is true without httpRoute.parentRefs; name the Gateway: - name
 httpRoute.enabled is true without httpRoute.hostnames; name the hosts, there or in allowedHosts, since nodes answer to no other names
 {{- end }}
 {{- end }}
+{{- $paths := concat (.Values.ingress.enabled | ternary .Values.ingress.paths list) (.Values.httpRoute.enabled | ternary .Values.httpRoute.paths list) }}
+{{- $policy := .Values.networkPolicy }}
+{{- if and $admin $policy.enabled (not $policy.adminsFrom) (not $policy.scrapeFrom) }}
+{{- range $paths }}
+{{- if eq (.to | default "clients") "admin" }}
+the path {{ .path }} leads to the routers' admin port, and the network policy lets nobody there; say where your ingress or gateway runs in networkPolicy.adminsFrom, or networkPolicy.enabled=false
+{{- end }}
+{{- end }}
+{{- end }}
 {{- range $hosts }}
 {{- if and (contains "*" .) (not $.Values.allowedHosts) }}
 {{ quote . }} is a pattern, and nodes compare whole names; list those that clients use in allowedHosts
@@ -283,6 +304,12 @@ networkPolicy.egress.enabled is true with a store of your own, which no pod woul
 {{- if and (not .Values.test.tool) (or .Values.test.arguments .Values.test.answers) }}
 test.arguments or test.answers is given without test.tool; name the tool that they are for
 {{- end }}
+{{- end }}
+
+{{/* A size as a process takes it (512mb, 2 GiB, a number), as Kubernetes writes it. */}}
+{{- define "framehold.quantity" -}}
+{{- $text := kindIs "string" . | ternary . (float64 . | printf "%.0f") | upper -}}
+{{- regexFind "^[0-9.]+" $text }}{{ regexFind "[KMGT]I?" $text | replace "I" "i" -}}
 {{- end }}
 
 {{/* A quantity as Kubernetes writes it (1536Mi, 1G, a number), in whole bytes. */}}

@@ -41,6 +41,7 @@ DIFFERENT = {
         "exclusiveMinimum": 0,
         "pattern": "^[0-9]+(\\.[0-9]+)? ?([kmgtKMGT]i?)?[bB]?$",
     },
+    "trace_url": {"type": "string", "pattern": r"^(https?://.*\{trace_id\}.*)?$"},
 }
 """What a field's own schema can't say: a validator does."""
 SECTIONS = [

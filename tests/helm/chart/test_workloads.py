@@ -64,6 +64,27 @@ def test_without_values_a_process_has_the_settings_that_it_has_anywhere(monkeypa
             assert result == kind().model_dump(exclude=differ)
 
 
+@pytest.mark.parametrize(
+    ("hook", "node", "router"),
+    [({}, 50, 20), ({"sleep": {"seconds": 100}}, 150, 115), ({"exec": {"command": ["true"]}}, 50, 20)],
+)
+def test_the_sleep_of_a_prestop_is_part_of_the_grace(hook: Object, node: int, router: int) -> None:
+    """Kubernetes counts from the order to end. The chart can't know how long a command takes."""
+    own = {"lifecycle": {"preStop": hook} if hook else {}}
+    made = render({"node": own, "router": own, "haproxy": {**own, "enabled": True}})
+    proxy = ("Deployment", "fleet-framehold-haproxy")
+    graces = [_pod(made, *where)["terminationGracePeriodSeconds"] for where in (NODE, ROUTER, proxy)]
+    assert graces == [node, router, router]
+    config = made.one("ConfigMap", "fleet-framehold-haproxy")["data"]["haproxy.cfg"]
+    assert "hard-stop-after 10s" in config
+
+
+def test_an_update_of_another_type_has_no_rolling_update() -> None:
+    """Kubernetes refuses the two together."""
+    made = render({"router": {"updateStrategy": {"type": "Recreate"}}})
+    assert made.one(*ROUTER)["spec"]["strategy"] == {"type": "Recreate"}
+
+
 def test_no_two_fleets_share_a_corner_of_the_store_whatever_their_names_are() -> None:
     """As `prod-a` and `framehold` would with `prod` and `a-framehold`, if a hyphen were between them."""
     corners = []

@@ -11,7 +11,7 @@
 {{- end }}
 
 {{- define "framehold.haproxy.grace" -}}
-{{- include "framehold.grace" (dict "said" .Values.haproxy.terminationGracePeriodSeconds "least" (add .Values.haproxy.preStopSeconds 15)) -}}
+{{- include "framehold.grace" (dict "said" .Values.haproxy.terminationGracePeriodSeconds "least" (include "framehold.least" (dict "own" 15 "values" .Values.haproxy) | int64)) -}}
 {{- end }}
 
 {{/* Alive: it answers. Ready: some node takes requests. */}}
@@ -40,7 +40,7 @@ global
     # Told to end: who asks something is answered, and told to leave; idle connections are closed bit by bit, since a
     # request may be on its way. What runs longer than the last time is cut; else it would be cut by SIGKILL.
     close-spread-time 5s
-    hard-stop-after {{ sub (include "framehold.haproxy.grace" . | int64) (add $here.preStopSeconds 5) }}s
+    hard-stop-after {{ sub (include "framehold.haproxy.grace" . | int64) (include "framehold.preStop" $here | int64 | add 5) }}s
     # Nodes that come and go; never a request.
     log stdout format raw local0 notice
 
