@@ -50,17 +50,21 @@ def trouble(error: BaseException, config: StoreConfig) -> Trouble:
         return Trouble(
             "doesn't answer: the connection was refused", f"start it there, or correct host and port in {_NAMED}"
         )
-    if _any(every, FileNotFoundError) and config.scheme == "unix":
-        return Trouble("doesn't answer: there is no such socket", f"start it, or correct the path in {_NAMED}")
     if _any(every, FileNotFoundError):
-        return Trouble(
-            "can't be reached: a certificate or a key that its address names is not on this machine",
-            f"correct ssl_ca_certs, ssl_certfile and ssl_keyfile in {_NAMED}, or put the file there",
-        )
+        return _missing_file(config)
     if _any(every, TimeoutError | exceptions.TimeoutError):
         return Trouble("doesn't answer in time", f"look for a firewall between, or correct the host in {_NAMED}")
     tls = "rediss:// speaks TLS, redis:// doesn't"
     return Trouble(f"doesn't answer ({type(error).__name__})", f"start it, or correct {_NAMED}: {tls}")
+
+
+def _missing_file(config: StoreConfig) -> Trouble:
+    if config.scheme == "unix":
+        return Trouble("doesn't answer: there is no such socket", f"start it, or correct the path in {_NAMED}")
+    return Trouble(
+        "can't be reached: a certificate or a key that its address names is not on this machine",
+        f"correct ssl_ca_certs, ssl_certfile and ssl_keyfile in {_NAMED}, or put the file there",
+    )
 
 
 _NAMED = "FRAMEHOLD_STORE_URL"
