@@ -29,9 +29,11 @@ from framehold_store import system_clock
 from framehold_store.base import MemoryUse
 from framehold_store.memory import MemoryStore
 from tests.kit.client import Caller
+from tests.kit.effects import SOON
 from tests.kit.engine import Carrier, ScriptHandler, claims, question, reason
 from tests.kit.metrics import scraped
 from tests.kit.nodes import entries, node
+from tests.kit.operators import call_of, marked, pair
 from tests.kit.outages import Node, insist, node_at, refused
 from tests.kit.processes import until
 from tests.kit.redis_server import RedisServer
@@ -161,6 +163,21 @@ async def test_a_write_that_is_behind_has_all_frames_compared(redis: RedisServer
         await until(lambda: all(one.record(reply) for reply in parked), "the records")
         await until(lambda: rests(one), "the end of the pass")
         assert one.runtime.counts["healed"] == 3
+
+
+async def test_a_call_that_was_taken_over_is_written_again_whole(redis: RedisServer) -> None:
+    """With the rounds that were recorded before its frame came here."""
+    redis.start()
+    async with pair(redis, "whole", marked, lease_ttl=TTL) as (a, _), asyncio.timeout(SOON):
+        asked = await a.caller.call("marked")
+        await a.operator.evict(call_of(asked.token))
+        again = await a.caller.retry("marked", asked.token, asked.accept(word="one"))
+        with redis.client() as client:
+            client.flushall()
+            await until(lambda: client.keys(f"fh:whole:{{{call_of(asked.token)}*"), "the record")
+        await a.operator.evict(call_of(asked.token))
+        done = await insist(lambda: a.caller.retry("marked", again.token, again.accept(word="two")))
+    assert done.text == " one two"
 
 
 async def test_only_so_many_are_compared_at_the_same_time(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
