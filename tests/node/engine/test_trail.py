@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from mcp.server.mcpserver import Context
 
+from framehold.engine.replies import Ended
+from framehold.frame.frame import Frame
 from framehold_core.ids import CallId
 from framehold_core.requests import Read
 from framehold_core.trail import Moved
 from framehold_core.value import astuple
 from tests.kit.client import Reply
+from tests.kit.engine import engine, question, turns
 from tests.kit.serving import Word, serving
 
 pytestmark = pytest.mark.anyio
@@ -56,3 +59,25 @@ async def test_a_step_says_how_long_its_round_ran() -> None:
     assert all(0 <= step.ran <= took + ROUNDED for step, took in zip(trail, (first, second, third), strict=True))
     assert trail[-1].ran >= WORK - ROUNDED
     assert trail[1].at - trail[0].at >= THOUGHT - ROUNDED
+
+
+async def test_a_round_runs_from_the_first_of_its_requests() -> None:
+    """A client that sends its retry again does not make the round shorter."""
+    goes_on = asyncio.Event()
+
+    async def script(frame: Frame) -> str:
+        await frame.ask(question("q"))
+        await goes_on.wait()
+        return "done"
+
+    async with engine() as at:
+        parked = await at.parked(script)
+        answers = dict.fromkeys(parked.questions, "a")
+        both = [asyncio.create_task(at.retry(parked, answers))]
+        await asyncio.sleep(WORK)
+        both.append(asyncio.create_task(at.retry(parked, answers)))
+        await turns(20)
+        goes_on.set()
+        assert await asyncio.gather(*both) == [Ended("done")] * 2
+        stored = (await at.store.run(Read(parked.call))).stored
+    assert stored is not None and stored.record.trail[-1].ran >= WORK - ROUNDED

@@ -1,9 +1,10 @@
-"""Which writes of a call wait until the store keeps the code of its handler (docs/protocol.md, rule 28)."""
+"""Which writes of a call wait until the store keeps the code of its handler, and which code a call names
+(docs/protocol.md, rule 28)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from itertools import count
 
 import pytest
@@ -11,11 +12,14 @@ import pytest
 import framehold
 from framehold.engine.heartbeat import Heartbeat
 from framehold.engine.replies import Ended, Parked
+from framehold.engine.token_claims import mint
 from framehold.frame.frame import Frame
 from framehold.sdk.present_call import Present, current
 from framehold_core.events import Evict
+from framehold_core.ids import CallId
 from framehold_core.pauses import Loss, Tools
-from framehold_core.requests import Reply, Request
+from framehold_core.requests import Head, Read, Reply, Request, Stored, Verdict
+from framehold_core.value import replace
 from tests.kit.effects import SOON
 from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, turns
 
@@ -143,3 +147,44 @@ async def test_after_a_loss_the_code_of_each_frame_that_can_be_entered_again_is_
     await here.parked_call(Coded(1))
     await here.lose_all()
     assert here.codes == [CODE]
+
+
+SPOILT: dict[str, Callable[[Kept, CallId, Stored, Stored], Stored | None]] = {
+    "its own": lambda here, call, own, other: own,
+    "of code that somebody else named": lambda here, call, own, other: _with(own, _of_other(own)),
+    "that of another call": lambda here, call, own, other: _with(own, other.record.head),
+    "sealed for it, and not named by its token": lambda here, call, own, other: _with(
+        own, replace(_of_other(own), seal=here.runtime.payloads.sealer.head_seal(call, _of_other(own)))
+    ),
+    "gone": lambda here, call, own, other: None,
+}
+
+
+def _of_other(stored: Stored) -> Head:
+    return replace(stored.record.head, code=OTHER)
+
+
+def _with(stored: Stored, head: Head) -> Stored:
+    return replace(stored, record=replace(stored.record, head=head))
+
+
+@pytest.mark.parametrize("what", SPOILT)
+async def test_code_is_loaded_that_the_fleet_has_sealed_for_the_call(here: Kept, what: str) -> None:
+    """For a handler that this process lacks. Whoever writes the store can't choose other code of the fleet."""
+    here.takes.set()
+    parked, other = await here.parked_call(Coded(1)), await here.parked_call(Coded(1, OTHER))
+    run, asked = here.store.run, list[str]()
+
+    async def spoilt(request: Request) -> Reply:
+        own, others = (await run(request)).stored, (await run(Read(other.call))).stored
+        assert own is not None and others is not None
+        return Reply(Verdict.OK, stored=SPOILT[what](here, parked.call, own, others))
+
+    async def code(digest: str) -> bytes | None:
+        asked.append(digest)
+        return None
+
+    here.store.run, here.store.code = spoilt, code
+    held = here.runtime.heartbeat.lease
+    assert await here.runtime.kept_code(mint(parked, held.node, held.boot)) is None
+    assert asked == ([CODE] if what == "its own" else [])
