@@ -2,10 +2,13 @@
 
 import pytest
 
+from framehold_core.lease import Renewal
 from framehold_core.requests import RecordState, Verdict
 from framehold_core.value import replace
 from framehold_store import memory
+from framehold_store.base import MAX_EVENT_AGE
 from framehold_store.memory import MemoryStore
+from tests.kit.leases import lease
 from tests.store.calls import PLAIN, Story
 
 pytestmark = pytest.mark.anyio
@@ -88,3 +91,41 @@ async def test_the_heap_does_not_grow_with_dropped_tombstones() -> None:
         await store.run(story.finish)
     assert len(store._calls) == 10
     assert len(store._due) < 1100
+
+
+async def test_as_much_is_kept_as_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of finished calls and of their outcomes, however many come."""
+    monkeypatch.setattr(memory, "MAX_OUTCOME_BYTES", 80)
+    store, stories = MemoryStore(Clock(), max_tombstones=3), list[Story]()
+    for number in range(1, 9):
+        stories.append(story := Story())
+        await store.run(story.ask)
+        await store.run(replace(story.finish, outcome=b"x" * 40))
+        found = [(await store.run(each.read)).stored for each in stories]
+        outcomes = [stored.record.outcome for stored in found if stored is not None]
+        assert len(outcomes) == min(number, 3) and sum(map(bool, outcomes)) == min(number, 2)
+
+
+async def test_what_ends_at_an_instant_is_gone_then() -> None:
+    """And no sooner: codes, samples, events, leases and records, as in Redis."""
+    clock = Clock()
+    store, held = MemoryStore(clock), lease(expires=clock.now + 10)
+    await store.keep_code("c" * 32, b"code", 10.0)
+    await store.keep_sample(1, 0, b"sample", 10.0)
+    await store.append_events([b"event"])
+    await store.register(held, 10.0)
+    await store.run(replace(Story().ask, ttl=10.0))
+
+    async def seen() -> tuple[object, ...]:
+        code, samples, nodes = await store.code("c" * 32), await store.samples(1, [0]), await store.nodes()
+        return code, samples, len(nodes), len((await store.scan()).found), len(await store.events())
+
+    assert await seen() == (b"code", (b"sample",), 1, 1, 1)
+    clock.now += 10
+    reply = await store.renew(replace(held, beat=1, expires=clock.now + 10), 0, 10.0)
+    assert (reply.result, reply.stored, reply.raw) == (Renewal.LAPSED, None, b"")
+    assert await seen() == (None, (None,), 0, 0, 1)
+    clock.now += MAX_EVENT_AGE["log"] - 10
+    assert await seen() == (None, (None,), 0, 0, 1)
+    clock.now += 0.001
+    assert await seen() == (None, (None,), 0, 0, 0)
