@@ -231,6 +231,13 @@ CASES: list[Case] = [
     ),
     # verify
     Case("sent again", verified, lambda s: s.verify, ALREADY),
+    Case(
+        "sent again after its own finish",
+        lambda s: [*verified(s), replace(s.finish, fence=fence(1, 1, 2, inc="inc-2"))],
+        lambda s: s.verify,
+        FENCED,
+    ),
+    Case("by another owner", verified, lambda s: replace(s.verify, fence=fence(1, 1, owner="node-2")), FENCED),
     Case("sent again under another name", verified, lambda s: replace(s.verify, incarnation=INC_3), FENCED),
     Case("sent again at another position", verified, lambda s: replace(s.verify, fence=fence(1, 2)), FENCED),
     Case("sent again at an earlier position", verified, lambda s: replace(s.verify, fence=fence(1, 0)), FENCED),

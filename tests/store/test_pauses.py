@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import anyio
 import pytest
@@ -13,6 +14,7 @@ from framehold_store import Store, StoreConfig
 from framehold_store.keys import Keys
 from framehold_store.pauses import PausedTools
 from framehold_store.redis import RedisStore
+from framehold_store.scripts import SCRIPTS
 from tests.kit.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -204,6 +206,27 @@ async def test_a_resume_before_the_flush_is_not_undone(shared_server: RedisServe
     assert (await missed.tools()).paused == (ODD,)
     for store in (a, b, missed):
         await store.close()
+
+
+@pytest.mark.parametrize("later", [b'[1,99999999999999,5.0,"o","later"]', b"[9,x"], ids=["a later order", "what can't be read"])
+async def test_what_came_before_the_writing_again_stands(
+    shared_server: RedisServer, namespace: str, later: bytes
+) -> None:
+    [store] = await opened(shared_server, namespace, 1)
+    with shared_server.client() as client:
+
+        async def script(name: str, key: str, *terms: Any) -> Any:
+            if name == "restore":
+                client.hset(key, "p:book", later)
+            return client.evalsha(SCRIPTS[name].sha, 1, key, *terms)
+
+        tools = PausedTools(Keys(namespace), script)
+        await tools.pause(BOOK)
+        assert (await tools.read()).paused == (BOOK,)
+        forget(shared_server, namespace)
+        assert (await tools.read()).rewritten == 0
+        assert client.hget(Keys(namespace).tools, "p:book") == later
+    await store.close()
 
 
 async def test_an_order_after_the_flush_counts_for_more_than_what_was_known(
