@@ -122,6 +122,35 @@ async def test_a_store_that_is_away_closes_nothing_the_window_runs_out(
     assert heart.lease.incarnation == before.incarnation
 
 
+async def test_a_silence_of_the_store_is_told_when_it_begins_and_when_the_lease_has_run_out(
+    heart: Heartbeat, hands: Hands, shelf: Shelf, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not at each heartbeat; the next silence is told again."""
+
+    async def beats(times: int) -> list[str]:
+        caplog.clear()
+        wanted = shelf.asked + times
+        await until(lambda: shelf.asked >= wanted, "the heartbeats")
+        return [record.getMessage() for record in caplog.records if record.name == "framehold.engine.heartbeat"]
+
+    caplog.set_level(logging.WARNING)
+    for _ in range(2):
+        shelf.away = True
+        (first,) = await beats(2)
+        assert "is not renewed" in first and "parked calls go on for" in first
+        hands.time += TTL
+        (second,) = await beats(2)
+        assert "has no valid lease" in second and await beats(1) == []
+        shelf.away = False
+        shelf.at += TTL
+        await beats(2)
+    # At once where the lease had run out when it began.
+    hands.time += TTL
+    shelf.away = True
+    (only,) = await beats(2)
+    assert "has no valid lease" in only
+
+
 def test_a_store_that_stalls_now_and_then_stays_slow_for_a_minute() -> None:
     trips, found = RoundTrips(6.0), []
     for took in (*[0.4] * 5, *[0.01] * 3, 0.45, 0.45, 0.45, *[0.01] * 40):
@@ -294,6 +323,15 @@ async def test_leaving_right_after_an_announcement_ends(heart: Heartbeat, hands:
     async with asyncio.timeout(5.0):
         await heart.close()
     assert await shelf.nodes() == () and not window(heart, hands)
+
+
+async def test_nothing_of_it_runs_on_when_it_has_left(hands: Hands, shelf: Shelf) -> None:
+    before, heart = asyncio.all_tasks(), Heartbeat(shelf, hands.clock, "n1", "http://n1", TTL, SEALS)
+    await heart.open()
+    assert asyncio.all_tasks() != before
+    for _ in range(2):
+        await heart.close()
+        assert asyncio.all_tasks() == before
 
 
 async def test_leaving_a_store_that_is_away_only_says_so(
