@@ -208,7 +208,9 @@ async def test_a_resume_before_the_flush_is_not_undone(shared_server: RedisServe
         await store.close()
 
 
-@pytest.mark.parametrize("later", [b'[1,99999999999999,5.0,"o","later"]', b"[9,x"], ids=["a later order", "what can't be read"])
+@pytest.mark.parametrize(
+    "later", [b'[1,99999999999999,5.0,"o","later"]', b"[9,x"], ids=["a later order", "what can't be read"]
+)
 async def test_what_came_before_the_writing_again_stands(
     shared_server: RedisServer, namespace: str, later: bytes
 ) -> None:
