@@ -17,6 +17,7 @@ from framehold_core.clock import Clock
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import LeaseReply, NodeRecord, is_open, longest_round_trip, window_until
+from framehold_core.requests import Reply, Verdict
 from framehold_core.value import replace
 from framehold_fleet.identity.lease_seal import LeaseSeal
 from framehold_fleet.identity.trust import Trust
@@ -175,9 +176,12 @@ def test_the_longest_round_trip_keeps_the_window_open(ttl: float, timeout: float
     assert works(longest - 0.001) and not works(longest + 0.001)
 
 
-async def test_a_lapse_takes_a_new_incarnation(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
-    """The key ran out in the store: absence is permanent, the old incarnation never comes back."""
-    before = heart.lease
+async def test_a_lapse_takes_a_new_incarnation(
+    heart: Heartbeat, hands: Hands, shelf: Shelf, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The key ran out in the store: absence is permanent, the old incarnation never comes back. It is told."""
+    before, beats = heart.lease, list[tuple[str, object]]()
+    heart.on_beat = lambda op, reply, seconds: beats.append((op, reply))
     hands.time += TTL
     shelf.at += TTL
     await until(lambda: heart.lease.incarnation != before.incarnation and window(heart, hands), "a new incarnation")
@@ -186,6 +190,9 @@ async def test_a_lapse_takes_a_new_incarnation(heart: Heartbeat, hands: Hands, s
     assert heart.claims_from == -math.inf, "nothing went back"
     assert heart.doubts == 1, "but nobody can tell"
     assert heart.missing_from == hands.time + TTL, "nor whether others are gone"
+    lapsed, registered = ("renew", Reply(Verdict.MISSING)), ("register", Reply(Verdict.OK))
+    assert beats[beats.index(lapsed) :][:2] == [lapsed, registered]
+    assert caplog.text.count("the node lease lapsed") == 1
 
 
 async def test_a_store_that_was_away_makes_nobody_dead(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
@@ -280,19 +287,22 @@ async def test_a_clock_that_is_set_costs_no_lease(heart: Heartbeat, hands: Hands
     assert stored.expires == shelf.at + TTL
 
 
-async def test_a_name_that_is_taken_is_waited_out(hands: Hands, shelf: Shelf) -> None:
-    """A killed process leaves its lease: its successor starts when that has run out, and was never `lost` meanwhile."""
+async def test_a_name_that_is_taken_is_waited_out(hands: Hands, shelf: Shelf, caplog: pytest.LogCaptureFixture) -> None:
+    """A killed process leaves its lease: its successor starts when that has run out, and was never `lost` meanwhile.
+    That it waits is told once."""
+    caplog.set_level(logging.INFO)
     dead = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
     await shelf.register(dead._record(shelf.at), TTL)
     heart = Heartbeat(shelf, hands.clock, "n1", "", TTL, SEALS)
     watch = asyncio.create_task(heart.lost.wait())
     opening = asyncio.create_task(heart.open())
     asked = shelf.asked
-    await until(lambda: shelf.asked > asked + 2, "some attempts")
+    await until(lambda: shelf.asked > asked + 3, "some attempts")
     assert not opening.done() and not watch.done()
     shelf.at += TTL
     await asyncio.wait_for(opening, 5)
     assert window(heart, hands) and not watch.done()
+    assert caplog.text.count("waits for the lease of its former life") == 1
     watch.cancel()
     await heart.close()
 
@@ -302,7 +312,7 @@ async def test_a_name_that_another_process_goes_on_to_have_is_refused(hands: Han
     await other.open()
     opening = asyncio.create_task(heart.open())
     asked = shelf.asked
-    await until(lambda: shelf.asked > asked + 2, "some attempts")
+    await until(lambda: shelf.asked > asked + 3, "some attempts")
     for _ in range(10):
         shelf.at += TTL / 3
         beat = other.lease.beat

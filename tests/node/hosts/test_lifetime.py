@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import jsonschema.validators  # noqa: F401  # the SDK's client imports it at its first result, and stalls this loop
 import pytest
 from mcp import Client
 from mcp.server import MCPServer
