@@ -19,14 +19,14 @@ from framehold.sdk.present_call import Present, current
 from framehold_core import effects as fx
 from framehold_core.call import Phase
 from framehold_core.effects import Reason
-from framehold_core.errors import InDoubt
-from framehold_core.events import Evict
+from framehold_core.errors import InDoubt, StoreUnavailable
+from framehold_core.events import Evict, Start, StoreDown
 from framehold_core.ids import Waiter
 from framehold_core.requests import Reply, Request, Verdict
 from framehold_core.value import replace
 from framehold_store.base import Done
 from tests.kit.effects import SOON, Effects, failure
-from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, reason, turns
+from tests.kit.engine import Carrier, Engine, ScriptHandler, engine, question, reason, texts, turns
 
 pytestmark = pytest.mark.anyio
 Script = Callable[[Frame], Awaitable[object]]
@@ -320,3 +320,61 @@ async def test_for_how_long_a_token_is_valid(at: Desk, own: float | None, age: f
     at.performer.perform[fx.Respond](slot, fx.Respond(waiter, sent))
     reply = await arrival.future
     assert isinstance(reply, Parked) and reply.lifetime == valid
+
+
+# While the store is away
+
+
+@pytest.mark.parametrize("reply", [StoreUnavailable("it is away"), Reply(Verdict.BEHIND)], ids=["away", "went back"])
+async def test_what_is_asked_while_the_store_does_not_take_writes_is_asked_afterwards(at: Desk, reply: Any) -> None:
+    later, held = asyncio.Event(), Effects()
+
+    async def asks_beside_an_effect(frame: Frame) -> None:
+        current.set(Present(None, None, frame))  # type: ignore[arg-type]  # it asks for no session
+        await frame.ask(question("first"))
+        effect = asyncio.ensure_future(framehold.once("k", held.held))
+        await later.wait()
+        await frame.ask(question("second"))
+        await effect
+
+    first = await at.asks(asks_beside_an_effect)
+    at.hold("Intent")
+    waiting = at.answers(first, asks_beside_an_effect)
+    await turns(20)
+    ((_, done),) = at.held
+    del at.store.submit
+    at.hold("Heal")
+    done(reply)
+    await turns(20)
+    later.set()
+    await turns(20)
+    at.let_go()
+    if isinstance(reply, StoreUnavailable):
+        assert reason(await waiting) is Reason.UNAVAILABLE
+        waiting = at.answers(first, asks_beside_an_effect)
+    second = await waiting
+    assert isinstance(second, Parked) and texts(second) == ["second"]
+    held.go.set()
+
+
+async def test_a_call_that_was_stopped_while_the_store_is_away_has_ended(at: Desk) -> None:
+    first = await at.asks(two_questions)
+    at.store.down = True
+    stopping = at.runtime.stop(at.slot(first), "stopped")
+    assert stopping is not None and isinstance(await stopping, StoreDown)
+    for down in (True, False):
+        at.store.down = down
+        assert await at.answers(first, two_questions) == Ended("stopped")
+    assert not at.counts["broken"]
+
+
+async def test_a_bug_costs_the_call_that_meets_it(at: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """A node that drains does not wait for it."""
+    first, other = await at.asks(two_questions), await at.asks(two_questions)
+    draining = asyncio.create_task(at.runtime.drain(SOON * 2, parked=True))
+    for parked in (first, other):
+        await turns(20)
+        assert not draining.done()
+        at.runtime.feed(at.slot(parked), Start(Waiter(0)))
+    await draining
+    assert at.counts["broken"] == 2 and caplog.text.count("met a bug here") == 2
