@@ -137,6 +137,11 @@ class Plan(NamedTuple):
         """Whether leases end before their time."""
         return any(fault.kind == "lapse" for fault in self.faults)
 
+    @property
+    def lacks(self) -> bool:
+        """Whether a release may lack the tool: not where the one node that has it may be cut off for LONG."""
+        return self.deploys and self.token_ttl == TOKEN_TTL
+
     def without(self, group: str, at: int, size: int) -> Plan:
         """This schedule without some decisions of a group."""
         decisions = getattr(self, group)

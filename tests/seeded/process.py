@@ -67,7 +67,7 @@ class Process:
         self.runtime._gate._free = world.plan.takeovers
         self.runtime._gate._limit = LIGHT if world.plan.takeovers < LOOSE else MAX_JOURNAL_BYTES
         self.release: Release = random.choice(releases()) if world.plan.deploys else releases()[0]
-        self.knows_tool = number == 0 or not world.plan.deploys or random.random() < 0.8
+        self.knows_tool = number == 0 or not world.plan.lacks or random.random() < 0.8
         """Whether its release has the tool. That of the first node always does."""
         self.alive, self.ready = True, False
         self.disturbed = loop.time()

@@ -13,19 +13,22 @@ import pytest
 
 from framehold.app import assemble
 from framehold.config import Settings
-from framehold.engine import records
+from framehold.engine import rechecks, records
 from framehold.engine.replies import Elsewhere, Ended, Parked
+from framehold.engine.runtime import Runtime
 from framehold.engine.takeover_gate import TakeoverGate
 from framehold.frame.frame import Frame
 from framehold_core.effects import Reason
 from framehold_core.errors import StoreUnavailable
 from framehold_core.events import Evict
 from framehold_core.ids import NodeId
-from framehold_core.lease import NodeRecord
-from framehold_core.requests import Claim, Finish, Read, Reply, Request, Verdict
+from framehold_core.lease import NodeRecord, code_names
+from framehold_core.requests import Claim, Commit, Finish, Read, Reply, Request, Verdict, Verify
 from framehold_store import system_clock as clock
 from tests.kit.effects import SOON
 from tests.kit.engine import Carrier, Engine, ScriptHandler, claims, engine, question, reason, turns
+from tests.kit.leases import lease
+from tests.kit.processes import until
 
 pytestmark = pytest.mark.anyio
 OTHER, ADDRESS = NodeId("other"), "http://10.0.0.1:80"
@@ -87,6 +90,16 @@ async def desk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         yield Desk(made)
 
 
+@pytest.fixture
+async def other(desk: Desk) -> AsyncIterator[Runtime]:
+    """Another node with the same store."""
+    settings = Settings(node_id=OTHER, lease_ttl=5.0, advertise_url=ADDRESS, keys=KEYS)
+    made = assemble(settings, desk.store, True, clock.system_clock())
+    await made.open()
+    yield made
+    await made.close()
+
+
 @pytest.mark.parametrize("desk", [{"at_once": 2}], indirect=True)
 async def test_so_many_records_are_looked_up_at_once(desk: Desk) -> None:
     calls = [await desk.park_without_frame() for _ in range(5)]
@@ -118,11 +131,8 @@ async def test_journals_beyond_the_limit_are_claimed_one_after_the_other(desk: D
     assert all(isinstance(answer, Parked) for answer in await asyncio.gather(*answers))
 
 
-async def test_a_lease_that_the_list_lacks_is_read(desk: Desk) -> None:
+async def test_a_lease_that_the_list_lacks_is_read(desk: Desk, other: Runtime) -> None:
     """The list of nodes is a hint: the owner of the call is alive, so it keeps it."""
-    settings = Settings(node_id=OTHER, lease_ttl=5.0, advertise_url=ADDRESS, keys=KEYS)
-    other = assemble(settings, desk.store, True, clock.system_clock())
-    await other.open()
     nodes = desk.store.nodes
 
     async def listed(named: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
@@ -135,7 +145,6 @@ async def test_a_lease_that_the_list_lacks_is_read(desk: Desk) -> None:
     async with asyncio.timeout(SOON):
         answer = await desk.runtime.retry(claims(parked, other), answers, handler, Carrier())
     assert answer == Elsewhere(OTHER, ADDRESS) and desk.count(Claim) == 0
-    await other.close()
 
 
 @pytest.mark.parametrize("verdict", [Verdict.FENCED, Verdict.LOST])
@@ -170,3 +179,75 @@ async def test_the_largest_outcome_that_is_kept(desk: Desk, size: int, kept: boo
     ended, again = await desk.answer(parked), await desk.answer(parked)
     assert isinstance(ended, Ended) and desk.count(Finish) == 1
     assert again == ended if kept else reason(again) is Reason.ALREADY_ANSWERED
+
+
+class Passable(Carrier):
+    """A request that another node may answer."""
+
+    to = ""
+    may_be_passed_on = True
+
+    def passed_on(self, address: str) -> None:
+        self.to = address
+
+
+class OfOtherCode(ScriptHandler):
+    """A handler whose calls began with other code than this process has."""
+
+    code = "d" * 32
+
+    def describe(self) -> dict[str, str]:
+        return {**super().describe(), "code": "c" * 32}
+
+
+@pytest.mark.parametrize(("address", "passed"), [(ADDRESS, True), ("nowhere", False)])
+async def test_a_call_of_other_code_goes_to_a_node_that_serves_it_and_is_reached(
+    desk: Desk, other: Runtime, address: str, passed: bool
+) -> None:
+    parked = await other.start(OfOtherCode(asks, reentrant=True), Carrier())
+    assert isinstance(parked, Parked)
+    await other.drain(0.0, leaves=False)
+    serving = lease("third", address=address, code=code_names(["c" * 32]))
+    desk.store._nodes[serving.node] = desk.runtime.peers.seals.seal(serving)
+    answers, handler, carrier = dict.fromkeys(parked.questions, "a"), OfOtherCode(asks, reentrant=True), Passable()
+    answer = await desk.runtime.retry(claims(parked, other), answers, handler, carrier)
+    assert answer == Elsewhere(serving.node, address) if passed else isinstance(answer, Parked)
+    assert carrier.to == (address if passed else "")
+
+
+async def test_a_lease_that_no_key_has_written_ends_no_owner(desk: Desk, other: Runtime) -> None:
+    """What was written over the lease of an owner does not say that it is gone: its call is not claimed."""
+    parked = await other.start(ScriptHandler(asks, reentrant=True), Carrier())
+    assert isinstance(parked, Parked)
+    desk.store._nodes[OTHER] = lease(OTHER)
+    answers, handler = dict.fromkeys(parked.questions, "a"), ScriptHandler(asks, reentrant=True)
+    answer = await desk.runtime.retry(claims(parked, other), answers, handler, Carrier())
+    assert reason(answer) is Reason.UNAVAILABLE and desk.count(Claim) == 0
+
+
+async def test_a_call_that_was_handed_off_is_sent_to_its_heir_by_the_last_view_of_the_fleet(
+    desk: Desk, other: Runtime
+) -> None:
+    """The list of leases is a hint, and may lack it."""
+    parked, nodes = await desk.park(), desk.store.nodes
+    await desk.runtime.drain(0.0, leaves=False)
+
+    async def listed(named: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
+        return tuple(one for one in await nodes(named) if one.node != OTHER)
+
+    desk.store.nodes = listed
+    answer = await desk.answer(parked)
+    assert answer == Elsewhere(OTHER, ADDRESS)
+
+
+async def test_a_comparison_that_finds_the_store_behind_begins_no_other_one(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All frames are compared already."""
+    caplog.set_level(logging.INFO, rechecks.__name__)
+    parked, *_ = [await desk.park() for _ in range(3)]
+    desk.changes = dict.fromkeys((Commit, Verify), lambda _: Reply(Verdict.BEHIND))
+    assert isinstance(await desk.answer(parked), Parked)
+    await until(lambda: "were compared with the store" in caplog.text, "the end of the pass")
+    await turns(5)
+    assert not desk.changes and caplog.text.count("frames are compared with it") == 1

@@ -28,6 +28,7 @@ from framehold_router.verdict.seen import FleetFacts
 from framehold_store.keys import Keys
 from framehold_store.memory import MemoryStore
 from tests.kit.client import Reply
+from tests.kit.effects import Effects
 from tests.kit.operators import TOKEN, Node, call_of, marked, pair, unmarked
 from tests.kit.processes import DEADLINE, until
 from tests.kit.redis_server import RedisServer, running
@@ -174,10 +175,38 @@ async def test_a_call_that_moves_on_clears_its_tool(
     assert (await a.caller.retry("noted", held.token, {})).messages == [" one?"]
     assert (await a.runtime.store.tools()).suspected == {"noted"}
     assert (await a.caller.retry("noted", held.token, held.accept(word="x"))).messages == [" two?"]
-    async with asyncio.timeout(DEADLINE):
-        while (await a.runtime.store.tools()).suspected:
-            await asyncio.sleep(0.01)
+    await cleared(a)
     assert a.runtime.door.pauses.known == {}
+
+
+async def cleared(node: Node) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while (await node.runtime.store.tools()).suspected:
+            await asyncio.sleep(0.01)
+
+
+PAID = Effects()
+
+
+@framehold.reentrant
+async def pays(ctx: Context) -> str:
+    """Asks, pays, and asks again."""
+    await ctx.elicit("one?", Word)
+    await framehold.once("pay", PAID.held)
+    return said(await ctx.elicit("two?", Word))
+
+
+async def test_a_call_that_has_only_begun_an_effect_clears_its_tool_later(redis: RedisServer, tmp_path: Path) -> None:
+    """The effect may be what ends processes."""
+    async with pair(redis, tmp_path.name, pays, lease_ttl=3.0, pause_after=3) as (a, _):
+        held = await a.caller.call("pays")
+        ended(redis, tmp_path.name, a, held, "boot-1", 2)
+        going_on = asyncio.create_task(a.caller.retry("pays", held.token, held.accept(word="x")))
+        await PAID.started.wait()
+        assert (await a.runtime.store.tools()).suspected == {"pays"}
+        PAID.go.set()
+        assert (await going_on).messages == ["two?"]
+        await cleared(a)
 
 
 DOORS: dict[str, asyncio.Event] = {}

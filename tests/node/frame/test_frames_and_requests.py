@@ -378,3 +378,42 @@ async def test_a_bug_costs_the_call_that_meets_it(at: Desk, caplog: pytest.LogCa
         at.runtime.feed(at.slot(parked), Start(Waiter(0)))
     await draining
     assert at.counts["broken"] == 2 and caplog.text.count("met a bug here") == 2
+
+
+async def test_questions_that_are_written_late_are_those_that_were_asked(at: Desk) -> None:
+    """Their handler may have given one up meanwhile, and ask another one under its key."""
+    later = asyncio.Event()
+
+    async def asks_another(frame: Frame) -> None:
+        await frame.ask(question("first"))
+        old = asyncio.ensure_future(frame.ask(question("old"), "k"))
+        await later.wait()
+        old.cancel()
+        await asyncio.wait([old])
+        await frame.ask(question("new"), "k")
+
+    first = await at.asks(asks_another)
+    at.hold("Commit")
+    waiting = at.answers(first, asks_another)
+    await turns(20)
+    ((_, done),) = at.held
+    del at.store.submit
+    done(StoreUnavailable("it is away"))
+    assert reason(await waiting) is Reason.UNAVAILABLE
+    later.set()
+    await turns(20)
+    second = await at.answers(first, asks_another)
+    assert isinstance(second, Parked) and texts(second) == ["old"]
+
+
+async def test_a_reply_of_the_store_comes_too_late_for_a_call_that_is_gone(at: Desk) -> None:
+    first = await at.asks(two_questions)
+    at.hold("Commit")
+    waiting = at.answers(first, two_questions)
+    await turns(20)
+    slot = at.slot(first)
+    at.runtime.feed(slot, Start(Waiter(0)))
+    assert reason(await waiting) is Reason.LOST
+    at.let_go()
+    await turns(20)
+    assert at.counts["broken"] == 1 and slot.call.phase is Phase.IDLE
