@@ -25,8 +25,9 @@ from framehold_core import journal
 from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId
-from framehold_core.requests import Reply, Request
+from framehold_core.requests import Request
 from framehold_store import system_clock as clock
+from framehold_store.base import Done
 from framehold_store.memory import MemoryStore
 
 Script = Callable[[Frame], Awaitable[object]]
@@ -133,15 +134,35 @@ class ScriptHandler:
 
 
 class SilentStore(MemoryStore):
-    """A store in memory that can be told to fall silent. `down` is whether it is."""
+    """A store in memory that can be told to fall silent, and to keep writes of one kind back. `down` is whether it is
+    silent, `held` is what it keeps back."""
 
     down = False
+    held: list[tuple[Request, Done]]
 
-    def submit(self, request: Request, done: Callable[[Reply | StoreUnavailable], None]) -> None:
+    def submit(self, request: Request, done: Done) -> None:
         if self.down:
             asyncio.get_running_loop().call_soon(done, StoreUnavailable("the store is away"))
         else:
             super().submit(request, done)
+
+    def hold(self, kind: type[Request]) -> None:
+        """Keep the writes of this kind back until `let_go`."""
+        self.held, submit = [], self.submit
+
+        def held(request: Request, done: Done) -> None:
+            if isinstance(request, kind):
+                self.held.append((request, done))
+            else:
+                submit(request, done)
+
+        self.submit = held
+
+    def let_go(self) -> None:
+        """Take what was kept back, and hold nothing any more."""
+        del self.submit
+        for request, done in self.held:
+            self.submit(request, done)
 
 
 class Engine:

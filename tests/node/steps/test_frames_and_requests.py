@@ -22,7 +22,7 @@ from framehold_core.effects import Reason
 from framehold_core.errors import InDoubt, StoreUnavailable
 from framehold_core.events import Evict, Start, StoreDown
 from framehold_core.ids import Waiter
-from framehold_core.requests import Reply, Request, Verdict
+from framehold_core.requests import Commit, Finish, Heal, Intent, Reply, Request, Verdict
 from framehold_core.value import replace
 from framehold_store.base import Done
 from tests.kit.effects import SOON, Effects, failure
@@ -35,8 +35,6 @@ TTL = 100.0
 
 class Desk(Engine):
     """A runtime whose handlers may be entered again."""
-
-    held: list[tuple[Request, Done]]
 
     def __init__(self, made: Engine) -> None:
         super().__init__(made.runtime, made.store)
@@ -65,23 +63,6 @@ class Desk(Engine):
     def goes(self, parked: Parked) -> None:
         """The frame of the call is gone, as with its process."""
         self.performer.forget(self.slot(parked), fx.Forget())
-
-    def hold(self, kind: str) -> None:
-        """The store gets no write of this kind until `let_go`."""
-        self.held, submit = [], self.store.submit
-
-        def held(request: Request, done: Done) -> None:
-            if type(request).__name__ == kind:
-                self.held.append((request, done))
-            else:
-                submit(request, done)
-
-        self.store.submit = held
-
-    def let_go(self) -> None:
-        del self.store.submit
-        for request, done in self.held:
-            self.store.submit(request, done)
 
 
 @pytest.fixture
@@ -113,12 +94,12 @@ async def test_a_handler_that_does_not_end_by_its_cancellation(at: Desk, raises:
             return "late"
 
     parked = await at.asks(script)
-    at.hold("Finish")
+    at.store.hold(Finish)
     retry = at.answers(parked, script, Carrier("r"))
     await ended.wait()
     await turns(10)
     assert at.counts["unclean"] == raises and not retry.done()
-    at.let_go()
+    at.store.let_go()
     assert await retry == Ended("can't be asked r") and at.counts["broken"] == 0
 
 
@@ -293,12 +274,12 @@ async def test_a_request_that_asks_for_earlier_questions_takes_no_round_from_its
 async def test_a_client_that_leaves_in_the_moment_of_its_reply_harms_nothing(at: Desk) -> None:
     """Its request is cancelled, and does not know it yet."""
     parked = await at.asks(two_questions)
-    at.hold("Commit")
+    at.store.hold(Commit)
     leaving = at.answers(parked, two_questions)
     await turns(10)
-    assert at.held
+    assert at.store.held
     leaving.cancel()
-    at.let_go()
+    at.store.let_go()
     await asyncio.wait([leaving])
     assert leaving.cancelled() and at.counts["broken"] == 0
     asked = await at.answers(parked, two_questions)
@@ -338,17 +319,17 @@ async def test_what_is_asked_while_the_store_does_not_take_writes_is_asked_after
         await effect
 
     first = await at.asks(asks_beside_an_effect)
-    at.hold("Intent")
+    at.store.hold(Intent)
     waiting = at.answers(first, asks_beside_an_effect)
     await turns(20)
-    ((_, done),) = at.held
+    ((_, done),) = at.store.held
     del at.store.submit
-    at.hold("Heal")
+    at.store.hold(Heal)
     done(reply)
     await turns(20)
     later.set()
     await turns(20)
-    at.let_go()
+    at.store.let_go()
     if isinstance(reply, StoreUnavailable):
         assert reason(await waiting) is Reason.UNAVAILABLE
         waiting = at.answers(first, asks_beside_an_effect)
@@ -393,10 +374,10 @@ async def test_questions_that_are_written_late_are_those_that_were_asked(at: Des
         await frame.ask(question("new"), "k")
 
     first = await at.asks(asks_another)
-    at.hold("Commit")
+    at.store.hold(Commit)
     waiting = at.answers(first, asks_another)
     await turns(20)
-    ((_, done),) = at.held
+    ((_, done),) = at.store.held
     del at.store.submit
     done(StoreUnavailable("it is away"))
     assert reason(await waiting) is Reason.UNAVAILABLE
@@ -408,12 +389,12 @@ async def test_questions_that_are_written_late_are_those_that_were_asked(at: Des
 
 async def test_a_reply_of_the_store_comes_too_late_for_a_call_that_is_gone(at: Desk) -> None:
     first = await at.asks(two_questions)
-    at.hold("Commit")
+    at.store.hold(Commit)
     waiting = at.answers(first, two_questions)
     await turns(20)
     slot = at.slot(first)
     at.runtime.feed(slot, Start(Waiter(0)))
     assert reason(await waiting) is Reason.LOST
-    at.let_go()
+    at.store.let_go()
     await turns(20)
     assert at.counts["broken"] == 1 and slot.call.phase is Phase.IDLE
