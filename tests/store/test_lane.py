@@ -54,7 +54,7 @@ class Road:
         try:
             await self.up.wait()
         except asyncio.CancelledError:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.01)
             self.steps.append("gave up")
             raise
         self.pipes.append(Scripted(receive, lost))
@@ -281,16 +281,18 @@ async def test_a_timer_that_is_replaced_fires_no_more(at: Bench, timer: str) -> 
         await at.at(0.9)
     else:
         await at.at(1.02)
-        at.submit("late", deadline=5.0)
-        at.submit("early", deadline=3.0)
+        for name, deadline in (("later", 6.0), ("late", 5.0), ("early", 3.0)):
+            at.submit(name, deadline)
         await asyncio.sleep(0)
-        pipe.reply(1, 1)
+        pipe.reply(1, 1, 1)
         await at.at(4.0)
         at.submit("a", deadline=4.9)
         await at.at(4.8)
+    pipe = at.road.pipes[-1]
     at.stand_until(6.0)
     await at.at(6.1)
-    at.road.pipes[-1].reply(1)
+    assert not pipe.closed
+    pipe.reply(1)
     assert at.settled["a"] == (6.1, 1)
 
 
