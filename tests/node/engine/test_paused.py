@@ -28,7 +28,7 @@ from framehold_router.verdict.seen import FleetFacts
 from framehold_store.keys import Keys
 from framehold_store.memory import MemoryStore
 from tests.kit.client import Reply
-from tests.kit.effects import Effects
+from tests.kit.effects import SOON, Effects
 from tests.kit.operators import TOKEN, Node, call_of, marked, pair, unmarked
 from tests.kit.processes import DEADLINE, until
 from tests.kit.redis_server import RedisServer, running
@@ -202,9 +202,12 @@ async def test_a_call_that_has_only_begun_an_effect_clears_its_tool_later(redis:
         held = await a.caller.call("pays")
         ended(redis, tmp_path.name, a, held, "boot-1", 2)
         going_on = asyncio.create_task(a.caller.retry("pays", held.token, held.accept(word="x")))
-        await PAID.started.wait()
-        assert (await a.runtime.store.tools()).suspected == {"pays"}
-        PAID.go.set()
+        try:
+            async with asyncio.timeout(SOON):
+                await PAID.started.wait()
+            assert (await a.runtime.store.tools()).suspected == {"pays"}
+        finally:
+            PAID.go.set()
         assert (await going_on).messages == ["two?"]
         await cleared(a)
 
